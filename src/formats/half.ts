@@ -1,6 +1,6 @@
 /** Conversions between float32 and the two 16-bit float formats, on their bits. NaN stays NaN, infinities and signed zeros are kept. */
 
-/** IEEE binary16 bits -> float32, exact for every value, subnormals included; NaNs become quiet ones, as in hardware. */
+/** IEEE binary16 bits -> float32, exact for every value, subnormals and the payload of NaNs included. */
 export function float16ToFloat32(bits: Uint16Array): Float32Array {
   const out = new Uint32Array(bits.length);
   for (let i = 0; i < bits.length; i++) {
@@ -8,7 +8,7 @@ export function float16ToFloat32(bits: Uint16Array): Float32Array {
     const sign = (half & 0x8000) << 16;
     const exponent = (half >>> 10) & 0x1f;
     const fraction = half & 0x3ff;
-    if (exponent === 0x1f) out[i] = sign | 0x7f800000 | (fraction === 0 ? 0 : 0x400000 | (fraction << 13));
+    if (exponent === 0x1f) out[i] = sign | 0x7f800000 | (fraction << 13);
     else if (exponent !== 0) out[i] = sign | ((exponent + 112) << 23) | (fraction << 13);
     else if (fraction === 0) out[i] = sign;
     else {

@@ -28,7 +28,10 @@ describe('float16', () => {
   });
 
   it('equals torch bit for bit, both ways', () => {
-    expect(words(float16ToFloat32(Uint16Array.from(expected.bits)))).toEqual(expected.halfAsFloat32);
+    // NaN payloads aside: torch itself gives different ones in its vector and scalar loops.
+    const oneNaN = (word: number) => ((word & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : word);
+    const values = words(float16ToFloat32(Uint16Array.from(expected.bits)));
+    expect(values.map(oneNaN)).toEqual(expected.halfAsFloat32.map(oneNaN));
     expect([...float32ToFloat16(singles)]).toEqual(expected.singlesAsHalf);
   });
 
