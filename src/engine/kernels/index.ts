@@ -1,0 +1,11 @@
+export { relu, relu6 } from './activation.ts';
+export { type BatchNormInputs, type BatchNormResult, batchNorm } from './batch-norm.ts';
+export { type ConvolutionOptions, conv2d, depthwiseConv2d } from './convolution.ts';
+export { addBias, dense, matMul } from './dense.ts';
+export { differentiable } from './differentiable.ts';
+export { bytesTensor, castFloat, gather, oneHot } from './gather.ts';
+export { stopGradient, valueAndGradients } from './gradients.ts';
+export type { Padding, Pair } from './padding.ts';
+export { averagePool, globalAveragePool, maxPool, type PoolOptions, pad2d } from './pooling.ts';
+export { bernoulli, dropout, randomInt, randomNormal, randomUniform, truncatedNormal } from './random.ts';
+export { logSoftmax, softmaxCrossEntropy, sparseSoftmaxCrossEntropy } from './softmax.ts';
