@@ -14,6 +14,18 @@ export interface SampleInfo {
   readonly label: number;
 }
 
+/** What becomes of an image whose size is not the wanted one. */
+export interface ResizeRule {
+  /** `resize` by interpolation, `pad` with zeros around the centre (the image must not be larger), or `error`. @default 'resize' */
+  readonly rule?: 'resize' | 'pad' | 'error';
+  /** Both shrink with antialias. @default 'bilinear' */
+  readonly interpolation?: 'nearest' | 'bilinear' | 'bicubic';
+  /** `stretch` to the wanted size, or `cover` it: keep the aspect, cut what stands over at the centre. @default 'stretch' */
+  readonly fit?: 'stretch' | 'cover';
+  /** Share of the shorter side that the centre crop keeps, 0..1; below 1 it implies `cover`. @default 1 */
+  readonly cropShare?: number;
+}
+
 /**
  * A data set: knows its items at once, reads the pixels of one on demand. Reading must be safe to run many times at once.
  * An item that cannot be read throws `AlambicError('DATA_UNREADABLE')`; the loader's rule decides whether the run goes on without it.
@@ -25,6 +37,14 @@ export interface Source {
   readonly items: readonly SampleInfo[];
   /** Decoded pixels of item `index`, as stored (no resize), with `channels` channels if the source can convert. */
   read(index: number): Promise<DecodedImage>;
+  /** The same without waiting, where all pixels lie in memory. The result is a view: it must not be written to. */
+  readSync?(index: number): DecodedImage;
+  /** Item `index` decoded straight to [H,W,C], where the source can do both in one go (faster than `read` and a resize). */
+  readResized?(
+    index: number,
+    inputSize: readonly [height: number, width: number, channels: number],
+    rule: ResizeRule,
+  ): Promise<DecodedImage>;
   close?(): Promise<void>;
 }
 
@@ -40,4 +60,6 @@ export interface HostBatch {
   readonly epoch: number;
   /** Position of the first item in this epoch's order. */
   readonly offset: number;
+  /** Position after the last item: where the next batch begins, and a resumed epoch goes on. */
+  readonly nextOffset: number;
 }
