@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
+import nodeFs, { type FileHandle } from 'node:fs/promises';
 
 const CHUNK_BYTES = 4 << 20;
 
@@ -76,4 +76,22 @@ export async function readBytes(
     offset += bytesRead;
   }
   return bytes;
+}
+
+/** Writes a text file (UTF-8) and waits until it is on the disk. */
+export async function writeText(
+  path: string,
+  text: string,
+  fs: { open(path: string, flags: string): Promise<FileHandle> } = nodeFs,
+): Promise<Written> {
+  const handle = await fs.open(path, 'w');
+  try {
+    const file = new FileAppender(handle);
+    await file.append(new TextEncoder().encode(text));
+    const written = await file.end();
+    await handle.sync();
+    return written;
+  } finally {
+    await handle.close();
+  }
 }

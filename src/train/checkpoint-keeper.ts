@@ -7,10 +7,14 @@ import {
   readCheckpointSummary,
   writeCheckpoint,
 } from './checkpoint.ts';
-import { removeCheckpoint } from './checkpoint-search.ts';
 import type { FileSystem } from './file-errors.ts';
+import { removeFolder } from './folder-replacement.ts';
+import { parseLeftover } from './leftovers.ts';
 
-/** Which checkpoints stay. One that any rule keeps stays; the newest always does. */
+/**
+ * Which checkpoints stay. One that any rule keeps stays; the newest always does. Old ones are deleted after the new one is on the disk,
+ * so that for a moment there is one more than the rules say.
+ */
 export interface KeepRules {
   /** The newest n of the run. @default 1 */
   readonly last?: number;
@@ -27,20 +31,33 @@ export interface KeptCheckpoint {
   /** Name of the folder. */
   readonly name: string;
   readonly stage: string;
-  /** `undefined` where the checkpoint was made between evaluations (an interval, a signal): it is never the best. */
-  readonly value?: number;
+  /** Of the evaluation at this point; absent for checkpoints in between (an interval, a signal), which are never the best. */
+  readonly metrics?: Readonly<Record<string, number>>;
   /** Kept whatever the rules say, for instance the end of a stage. */
   readonly pinned?: boolean;
 }
 
-/** Plain data, saved in each checkpoint. Oldest first. */
+/** Plain data, saved in each checkpoint. */
 export interface KeeperState {
+  readonly monitor?: string;
+  readonly mode: 'max' | 'min';
+  /** Oldest first. */
   readonly kept: readonly KeptCheckpoint[];
 }
 
 /** `min` for losses and errors (`…loss`, `…error`, `ce`, `nll`, `ece`, `kl`, `mse`), else `max`. */
 export function monitorMode(monitor: string): 'max' | 'min' {
   return /(^|[/_-])(.*loss|.*error|.*ece|ce|nll|kl|mse|mae)$/i.test(monitor) ? 'min' : 'max';
+}
+
+/** A stage's checkpoints that have a finite value of the monitored metric, the best first; of equal ones the first to reach it. */
+export function rankCheckpoints({ monitor, mode, kept }: KeeperState, stage: string): KeptCheckpoint[] {
+  if (monitor === undefined) return [];
+  const sign = mode === 'max' ? -1 : 1;
+  const monitored = ({ metrics }: KeptCheckpoint) => metrics?.[monitor] ?? Number.NaN;
+  return kept
+    .filter((checkpoint) => checkpoint.stage === stage && Number.isFinite(monitored(checkpoint)))
+    .sort((a, b) => sign * (monitored(a) - monitored(b)));
 }
 
 /**
@@ -97,12 +114,12 @@ export class CheckpointKeeper {
   }
 
   get state(): KeeperState {
-    return { kept: this.#kept };
+    return this.#stateWith(this.#kept);
   }
 
   /** Folder of a stage's best checkpoint so far; `undefined` before the first one with a finite value. */
   best(stage: string): string | undefined {
-    const [first] = this.#ranked(stage, this.#kept);
+    const [first] = rankCheckpoints(this.state, stage);
     return first === undefined ? undefined : join(this.#folder, first.name);
   }
 
@@ -118,9 +135,8 @@ export class CheckpointKeeper {
     about: { readonly stage: string; readonly metrics?: Readonly<Record<string, number>>; readonly pinned?: boolean },
   ): Promise<CheckpointSummary> {
     const { stage, metrics, pinned = false } = about;
-    const monitor = this.#monitor;
-    const value = monitor === undefined ? undefined : metrics?.[monitor];
-    const entry = { name, stage, ...(value === undefined ? {} : { value }), ...(pinned ? { pinned } : {}) };
+    checkName(name);
+    const entry = { name, stage, ...(metrics === undefined ? {} : { metrics }), ...(pinned ? { pinned } : {}) };
     const before = this.#kept;
     this.#kept = [...before.filter((kept) => kept.name !== name), entry];
     let summary: CheckpointSummary;
@@ -132,17 +148,14 @@ export class CheckpointKeeper {
     }
     await this.#prune();
     // After the save: a wrong name must not cost the epoch that was just trained.
+    const monitor = this.#monitor;
     if (monitor !== undefined && metrics !== undefined && !Object.hasOwn(metrics, monitor))
       throw unknownName('UNKNOWN_METRIC', 'metric in run.keep.monitor', monitor, Object.keys(metrics));
     return summary;
   }
 
-  #ranked(stage: string, among: readonly KeptCheckpoint[]): KeptCheckpoint[] {
-    const sign = this.#mode === 'max' ? -1 : 1;
-    // Sorting is stable: of equal ones the older stays in front, as the first to reach the value.
-    return among
-      .filter((kept) => kept.stage === stage && kept.value !== undefined && Number.isFinite(kept.value))
-      .sort((a, b) => sign * (a.value! - b.value!));
+  #stateWith(kept: readonly KeptCheckpoint[]): KeeperState {
+    return { ...(this.#monitor === undefined ? {} : { monitor: this.#monitor }), mode: this.#mode, kept };
   }
 
   async #prune(): Promise<void> {
@@ -153,13 +166,13 @@ export class CheckpointKeeper {
     const keep = new Set([
       ...good.filter(({ pinned }) => pinned === true),
       ...good.slice(-this.#last),
-      ...[...stages].flatMap((stage) => this.#ranked(stage, good).slice(0, this.#best)),
+      ...[...stages].flatMap((stage) => rankCheckpoints(this.#stateWith(good), stage).slice(0, this.#best)),
     ]);
     if (keep.size === 0) return;
     for (const kept of good) {
       if (keep.has(kept)) continue;
       try {
-        await removeCheckpoint(join(this.#folder, kept.name), this.#fs);
+        await removeFolder(this.#fs, join(this.#folder, kept.name));
       } catch (error) {
         // Not being able to delete costs space, not the run; it stays in the list and is tried again.
         keep.add(kept);
@@ -179,4 +192,11 @@ export class CheckpointKeeper {
       return false;
     }
   }
+}
+
+function checkName(name: string): void {
+  if (/^[^./\\][^/\\]*$/.test(name) && parseLeftover(name) === undefined) return;
+  throw new AlambicError('CHECKPOINT_CONTENT', `expected a plain folder name for a checkpoint, got "${name}"`, {
+    hint: 'For instance `student-e3`: no slashes, no dot in front.',
+  });
 }

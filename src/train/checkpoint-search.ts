@@ -1,20 +1,12 @@
 import nodeFs from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AlambicError } from '../errors.ts';
-import {
-  type Checkpoint,
-  type CheckpointSummary,
-  readCheckpoint,
-  readCheckpointSummary,
-  statOrUndefined,
-  syncFolder,
-} from './checkpoint.ts';
-import { errnoOf, type FileSystem } from './file-errors.ts';
-import { identityFromText, identityToText, isAlive, thisProcess } from './process-identity.ts';
-
-/** Age at which a leftover of another machine, whose processes cannot be asked, counts as dead. */
-const FOREIGN_LEFTOVER_MS = 3_600_000;
+import { type Checkpoint, type CheckpointSummary, readCheckpoint, readCheckpointSummary } from './checkpoint.ts';
+import { type KeeperState, rankCheckpoints } from './checkpoint-keeper.ts';
+import type { FileSystem } from './file-errors.ts';
+import { statOrUndefined } from './folder-replacement.ts';
+import { cleanLeftovers, parseLeftover } from './leftovers.ts';
 
 export interface SearchOptions {
   readonly fs?: FileSystem;
@@ -90,53 +82,23 @@ export async function listCheckpoints(
   return found.filter((candidate): candidate is CheckpointSummary => !(candidate instanceof AlambicError));
 }
 
-/** Deletes a checkpoint. It is renamed first, so that a kill halfway leaves a leftover, not a damaged checkpoint. */
-export async function removeCheckpoint(folder: string, fs: FileSystem = nodeFs): Promise<void> {
-  const gone = `${folder}.gone-${identityToText(thisProcess())}`;
-  await fs.rm(gone, { recursive: true, force: true });
-  await fs.rename(folder, gone);
-  await fs.rm(gone, { recursive: true, force: true });
-}
-
 /**
- * Removes what killed processes left in a folder of checkpoints: half-written ones, half-deleted ones. One that was being replaced is put
- * back where its successor did not arrive.
+ * The best checkpoint of a stage by the run's keep rules, every hash checked; `undefined` where no checkpoint was ranked.
  *
- * @returns Names of what was removed or put back.
+ * @param stage Default: the stage of the latest checkpoint.
+ * @throws AlambicError CHECKPOINT_DAMAGED where it is damaged: another one would not be the best.
  */
-export async function cleanLeftovers(folder: string, fs: FileSystem = nodeFs): Promise<string[]> {
-  const cleaned: string[] = [];
-  for (const entry of await fs.readdir(folder)) {
-    const leftover = parseLeftover(entry);
-    if (leftover === undefined || !(await isDead(fs, join(folder, entry), leftover.owner))) continue;
-    const path = join(folder, entry);
-    const target = join(folder, leftover.name);
-    try {
-      const putBack = leftover.kind === 'old' && (await statOrUndefined(fs, target)) === undefined;
-      if (putBack && !((await attempt(() => readCheckpointSummary(path, { fs }))) instanceof AlambicError)) {
-        await fs.rename(path, target);
-        await syncFolder(fs, folder);
-      } else await fs.rm(path, { recursive: true, force: true });
-      cleaned.push(entry);
-    } catch (error) {
-      // A folder that may only be read (an evaluation of somebody else's run) keeps its leftovers; another process may clean at the same time.
-      if (!['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTEMPTY'].includes(errnoOf(error) ?? '')) throw error;
-    }
-  }
-  return cleaned;
-}
-
-function parseLeftover(entry: string) {
-  const match = /^(.+)\.(tmp|old|gone)-([^.]+)$/.exec(entry);
-  const owner = match === null ? undefined : identityFromText(match[3]!);
-  return match === null || owner === undefined ? undefined : { name: match[1]!, kind: match[2]!, owner };
-}
-
-async function isDead(fs: FileSystem, path: string, owner: Parameters<typeof isAlive>[0]): Promise<boolean> {
-  const alive = isAlive(owner);
-  if (alive !== undefined) return !alive;
-  const stat = await statOrUndefined(fs, path);
-  return stat !== undefined && Date.now() - stat.mtimeMs > FOREIGN_LEFTOVER_MS;
+export async function findBestCheckpoint(
+  runFolder: string,
+  stage?: string,
+  { fs = nodeFs }: Pick<SearchOptions, 'fs'> = {},
+): Promise<Checkpoint | undefined> {
+  const [latest] = await listCheckpoints(runFolder, { fs });
+  const state: KeeperState | undefined = latest?.keeper;
+  const wanted = stage ?? state?.kept.at(-1)?.stage;
+  if (latest === undefined || state === undefined || wanted === undefined) return undefined;
+  const [best] = rankCheckpoints(state, wanted);
+  return best === undefined ? undefined : readCheckpoint(join(dirname(latest.folder), best.name), { fs });
 }
 
 async function checkpointsFolder(fs: FileSystem, runFolder: string): Promise<string | undefined> {

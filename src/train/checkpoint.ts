@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import nodeFs from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { AlambicError } from '../errors.ts';
-import { FileAppender, readBytes, type Written } from '../formats/file-bytes.ts';
+import { readBytes, type Written, writeText } from '../formats/file-bytes.ts';
 import { decodeSafetensors, type TensorRecord, writeSafetensors } from '../formats/safetensors.ts';
 import type { KeeperState } from './checkpoint-keeper.ts';
-import { errnoOf, explainWriteError, type FileSystem } from './file-errors.ts';
+import { errnoOf, type FileSystem } from './file-errors.ts';
+import { replaceFolder, statOrUndefined } from './folder-replacement.ts';
 import { decodeJson, encodeJson } from './manifest-json.ts';
-import { identityToText, thisProcess } from './process-identity.ts';
 
 /** Version of the folder's layout; raised when older code could not read it any more. */
 export const CHECKPOINT_VERSION = 1;
@@ -70,54 +70,25 @@ export async function writeCheckpoint(
 ): Promise<CheckpointSummary> {
   const { tensors, texts = {}, keeper } = content;
   checkFileNames(Object.keys(tensors), Object.keys(texts));
-  const parent = dirname(folder);
-  const mark = identityToText(thisProcess());
-  const aside = `${folder}.tmp-${mark}`;
-  const old = `${folder}.old-${mark}`;
-  try {
-    await fs.mkdir(parent, { recursive: true });
-    const existing = await statOrUndefined(fs, folder);
-    if (existing !== undefined && !existing.isDirectory()) throw Object.assign(new Error(), { code: 'EEXIST' });
-    const sequence = 1 + (await lastSequence(fs, parent));
-    await fs.rm(aside, { recursive: true, force: true });
-    await fs.mkdir(aside);
-
+  const what = `checkpoint "${basename(folder)}"`;
+  return replaceFolder(fs, folder, { what, bytes: sizeOf(content) }, async (aside) => {
+    const sequence = 1 + (await lastSequence(fs, dirname(folder)));
     const files: Record<string, Written & { kind: 'tensors' | 'text' }> = {};
     for (const [file, record] of Object.entries(tensors)) {
       const written = await writeSafetensors(join(aside, file), record, { sync: true, open: fs.open });
       files[file] = { ...written, kind: 'tensors' };
     }
     for (const [file, text] of Object.entries(texts))
-      files[file] = { ...(await writeText(fs, join(aside, file), text)), kind: 'text' };
+      files[file] = { ...(await writeText(join(aside, file), text, fs)), kind: 'text' };
     const savedAt = now().toISOString();
     const head = { format: 'alambic-checkpoint', version: CHECKPOINT_VERSION, sequence, savedAt };
     const text = encodeJson({ ...head, files, keeper, manifest: content.manifest });
-    const { sha256 } = await writeText(fs, join(aside, MANIFEST), text);
+    const { sha256 } = await writeText(join(aside, MANIFEST), text, fs);
     // In the form of the sha256sum tool: `sha256sum -c manifest.sha256` checks it.
-    await writeText(fs, join(aside, MANIFEST_HASH), `${sha256}  ${MANIFEST}\n`);
-    await syncFolder(fs, aside);
-
-    if (existing !== undefined) {
-      await fs.rm(old, { recursive: true, force: true });
-      await fs.rename(folder, old);
-    }
-    try {
-      await fs.rename(aside, folder);
-    } catch (error) {
-      if (existing !== undefined) await fs.rename(old, folder);
-      throw error;
-    }
-    await syncFolder(fs, parent);
-    // If this fails the folder is a leftover, which the next search for checkpoints removes.
-    if (existing !== undefined) await fs.rm(old, { recursive: true, force: true }).catch(() => undefined);
-    const manifest = (decodeJson(text) as Pick<CheckpointSummary, 'manifest'>).manifest;
+    await writeText(join(aside, MANIFEST_HASH), `${sha256}  ${MANIFEST}\n`, fs);
+    const { manifest } = decodeJson(text) as Pick<CheckpointSummary, 'manifest'>;
     return { folder, sequence, savedAt, manifest, keeper, files };
-  } catch (error) {
-    // The disk that refused the write may refuse this too; what remains is a leftover, and the first error is the one to tell.
-    const explained = await explainWriteError(fs, error, `checkpoint "${basename(folder)}"`, folder, sizeOf(content));
-    await fs.rm(aside, { recursive: true, force: true }).catch(() => undefined);
-    throw explained;
-  }
+  });
 }
 
 /**
@@ -215,15 +186,6 @@ function sizeOf({ tensors, texts = {} }: CheckpointContent): number {
   return Object.values(texts).reduce((sum, text) => sum + text.length, bytes);
 }
 
-export async function statOrUndefined(fs: Pick<FileSystem, 'stat'>, path: string) {
-  try {
-    return await fs.stat(path);
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined;
-    throw error;
-  }
-}
-
 /** The largest sequence number among a folder's checkpoints, 0 where there is none; unreadable ones do not count. */
 async function lastSequence(fs: FileSystem, parent: string): Promise<number> {
   let last = 0;
@@ -238,19 +200,6 @@ async function lastSequence(fs: FileSystem, parent: string): Promise<number> {
     }
   }
   return last;
-}
-
-async function writeText(fs: FileSystem, path: string, text: string): Promise<Written> {
-  const handle = await fs.open(path, 'w');
-  try {
-    const file = new FileAppender(handle);
-    await file.append(new TextEncoder().encode(text));
-    const written = await file.end();
-    await handle.sync();
-    return written;
-  } finally {
-    await handle.close();
-  }
 }
 
 async function readText(fs: FileSystem, path: string): Promise<Buffer> {
@@ -282,15 +231,4 @@ async function readHashed(fs: FileSystem, path: string, size: number) {
 function unreadable(path: string, cause: unknown): AlambicError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return damaged(path, `it cannot be read: ${reason}`, cause);
-}
-
-/** Brings renames and new files of a folder to the disk. Windows does not open folders and orders these by itself. */
-export async function syncFolder(fs: Pick<FileSystem, 'open'>, folder: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  const handle = await fs.open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

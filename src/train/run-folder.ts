@@ -1,8 +1,8 @@
 import nodeFs from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { AlambicError } from '../errors.ts';
-import { statOrUndefined } from './checkpoint.ts';
 import { errnoOf, explainWriteError, type FileSystem } from './file-errors.ts';
+import { statOrUndefined } from './folder-replacement.ts';
 import { acquireRunLock, type RunLock } from './run-lock.ts';
 
 /** Where the parts of a run lie. */

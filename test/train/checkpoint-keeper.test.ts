@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointKeeper, type KeepRules, monitorMode } from '../../src/train/checkpoint-keeper.ts';
-import { findLatestCheckpoint } from '../../src/train/checkpoint-search.ts';
+import { findBestCheckpoint, findLatestCheckpoint } from '../../src/train/checkpoint-search.ts';
 
 let run: string;
 let folder: string;
@@ -92,6 +92,24 @@ describe('keep rules', () => {
     ]);
   });
 
+  it('find the best from the folder alone, also after the monitored metric was changed', async () => {
+    await saveAll(new CheckpointKeeper(folder, { last: 9, best: 1, monitor: 'dev/top1' }), [1, 3, 2]);
+    expect((await findBestCheckpoint(run))?.manifest).toEqual({ n: 1 });
+    const state = (await findLatestCheckpoint(run))?.keeper;
+    const keeper = new CheckpointKeeper(folder, { last: 9, best: 1, monitor: 'dev/loss', mode: 'max' }, { state });
+    expect(keeper.best('student')).toBe(join(folder, 'e0'));
+    await saveAll(keeper, [1.5], 'student', 3);
+    expect((await findBestCheckpoint(run, 'student'))?.manifest).toEqual({ n: 0 });
+    expect(await findBestCheckpoint(run, 'teacher')).toBeUndefined();
+  });
+
+  it('need a plain folder name', async () => {
+    const keeper = new CheckpointKeeper(folder, {});
+    for (const name of ['', '.', '..', 'a/b', 'e1.tmp-1-00000000-1'])
+      await expect(keeper.save(name, content(1), { stage: 's' })).rejects.toMatchObject({ code: 'CHECKPOINT_CONTENT' });
+    await keeper.save('größe 1-e3', content(1), { stage: 'größe 1' });
+  });
+
   it('guess the direction from the name', () => {
     expect(['dev/loss', 'dev/ce', 'train/kd_loss', 'dev/nll', 'error', 'dev/top1-error'].map(monitorMode)).toEqual(
       new Array(6).fill('min'),
@@ -170,7 +188,7 @@ describe('nothing is lost', () => {
     const keeper = new CheckpointKeeper(folder, { best: 1, monitor: 'dev/top1' });
     await saveAll(keeper, [3, 2]);
     await saveAll(keeper, [1]);
-    expect(keeper.state.kept.map(({ name, value }) => [name, value])).toEqual([
+    expect(keeper.state.kept.map(({ name, metrics }) => [name, metrics?.['dev/top1']])).toEqual([
       ['e1', 2],
       ['e0', 1],
     ]);

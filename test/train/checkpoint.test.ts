@@ -9,8 +9,9 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { tensorData } from '../../src/formats/tensor-data.ts';
 import { readCheckpoint, readCheckpointSummary, writeCheckpoint } from '../../src/train/checkpoint.ts';
-import { cleanLeftovers, findLatestCheckpoint, listCheckpoints } from '../../src/train/checkpoint-search.ts';
+import { findLatestCheckpoint, listCheckpoints } from '../../src/train/checkpoint-search.ts';
 import type { FileSystem } from '../../src/train/file-errors.ts';
+import { cleanLeftovers } from '../../src/train/leftovers.ts';
 import { identityToText, thisProcess } from '../../src/train/process-identity.ts';
 import { contentOf } from './checkpoint-writer.ts';
 
