@@ -1,0 +1,24 @@
+/** All that a plugin author imports: `import { definePlugin, … } from 'alambic/plugin'`. */
+export * as tf from '@tensorflow/tfjs-core';
+export { inject, injectable } from 'inversify';
+export { z } from 'zod';
+export type { DecodedImage, SampleInfo, Source } from './data/source.ts';
+export * as kernels from './engine/kernels/index.ts';
+export { deriveKey, type Key, makeKey } from './engine/random.ts';
+export { AlambicError, type ErrorDetails, unknownName } from './errors.ts';
+export type {
+  Backbone,
+  Init,
+  Mode,
+  ModelDescription,
+  ModelState,
+  Module,
+  Role,
+  Scope,
+  Shape,
+  Tensors,
+} from './nn/module.ts';
+export * from './plugin-host/contract.ts';
+export { definePlugin } from './plugin-host/define.ts';
+export { type CreatePlugin, type PluginUse, TOKEN } from './plugin-host/tokens.ts';
+export { type Use, useOf } from './plugin-host/use.ts';
