@@ -22,15 +22,21 @@ export type SplitRules = z.infer<typeof splitsSchema>;
 /** Positions in the source, ascending, by the name of the split. */
 export type Splits = Record<string, Int32Array>;
 
-/** Names of a source's own splits: the first folder of the ids, where every id has one. */
+/**
+ * Names of a source's own splits: the first folder of the ids, where every id has one and they are not the folders of the classes
+ * (which hold one label each).
+ */
 export function ownSplits(items: readonly SampleInfo[]): string[] {
-  const names = new Set<string>();
-  for (const { id } of items) {
+  const labels = new Map<string, Set<number>>();
+  for (const { id, label } of items) {
     const slash = id.indexOf('/');
     if (slash < 1) return [];
-    names.add(id.slice(0, slash));
+    const name = id.slice(0, slash);
+    const known = labels.get(name);
+    if (known === undefined) labels.set(name, new Set([label]));
+    else known.add(label);
   }
-  return [...names];
+  return [...labels.values()].some((known) => known.size > 1) ? [...labels.keys()] : [];
 }
 
 /**

@@ -50,6 +50,8 @@ describe('splitItems', () => {
   it("takes the source's own splits, and shares of them", () => {
     const source = sourceOf([...numbered(1000, 'train/'), ...numbered(100, 'test/')]);
     expect(ownSplits(source.items)).toEqual(['train', 'test']);
+    expect(ownSplits(sourceOf(['a/1', 'b/1', 'c/1', 'a/2', 'b/2']).items)).toEqual([]); // folders of classes
+    expect(ownSplits(sourceOf(['train/1', 'train/2', '3']).items)).toEqual([]);
     const splits = splitItems(source, {
       train: { from: 'train', share: 0.9 },
       dev: { from: 'train', share: 0.1 },
