@@ -58,6 +58,9 @@ export function createLoader(options: LoaderOptions): Loader {
   return new BatchLoader(options);
 }
 
+/** Longest time that making batches ready may hold up the event loop at once, in milliseconds. */
+const TURN_MS = 5;
+
 type Outcome = { batch: HostBatch | undefined } | { error: unknown };
 
 class BatchLoader implements Loader {
@@ -160,8 +163,13 @@ class BatchLoader implements Loader {
     const images = new Uint8Array(indices.length * itemBytes);
     const failed: number[] = [];
     const pending: Promise<void>[] = [];
+    let turn = performance.now();
     for (let k = 0; k < indices.length; k++) {
-      if (gate.closed) return undefined;
+      if (performance.now() - turn > TURN_MS) {
+        await new Promise(setImmediate);
+        turn = performance.now();
+      }
+      if (gate.closed) break;
       const pixels = this.#unreadable.has(indices[k]!) ? undefined : this.store.get(indices[k]!);
       if (pixels !== undefined) images.set(pixels, k * itemBytes);
       else {

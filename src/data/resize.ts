@@ -137,15 +137,15 @@ function tapsOf(from: number, to: number, kernel: NonNullable<ResizeRule['interp
 function resampleColumns(image: DecodedImage, taps: Taps, left: number, outWidth: number): Uint8ClampedArray {
   const { data, height, width, channels } = image;
   const out = new Float32Array(height * outWidth * channels);
-  for (let x = 0; x < outWidth; x++) {
-    const first = taps.first[left + x]!;
-    const used = Math.min(taps.count, width - first);
-    for (let k = 0; k < used; k++) {
-      const weight = taps.weights[(left + x) * taps.count + k]!;
-      if (weight === 0) continue;
-      for (let y = 0; y < height; y++) {
-        const from = (y * width + first + k) * channels;
-        const to = (y * outWidth + x) * channels;
+  for (let y = 0; y < height; y++) {
+    let to = y * outWidth * channels;
+    for (let x = left; x < left + outWidth; x++, to += channels) {
+      const first = taps.first[x]!;
+      const used = Math.min(taps.count, width - first);
+      let from = (y * width + first) * channels;
+      for (let k = x * taps.count; k < x * taps.count + used; k++, from += channels) {
+        const weight = taps.weights[k]!;
+        if (weight === 0) continue;
         for (let c = 0; c < channels; c++) out[to + c]! += weight * data[from + c]!;
       }
     }

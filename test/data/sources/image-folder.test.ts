@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import sharp, { type Color } from 'sharp';
 import { describe, expect, it } from 'vitest';
+import { createLoader } from '../../../src/data/loader.ts';
 import type { Source } from '../../../src/data/source.ts';
 import imageFolder from '../../../src/data/sources/image-folder.ts';
 
@@ -156,5 +157,43 @@ describe('image-folder', () => {
     for (const [index, { id }] of source.items.entries()) {
       await expect(source.read(index)).rejects.toMatchObject({ code: 'DATA_UNREADABLE', at: id });
     }
+  });
+
+  it('goes through the loader, an image that is cut short left out or the end, by rule', async () => {
+    const files: Record<string, Uint8Array> = {};
+    for (let i = 0; i < 9; i++) {
+      files[`${i % 2 === 0 ? 'even' : 'odd'}/${i}.jpg`] = await solid(24 + i, 18, { r: 20 * i, g: 100, b: 50 })
+        .jpeg({ quality: 100, chromaSubsampling: '4:4:4' })
+        .toBuffer();
+    }
+    files['odd/7.jpg'] = files['odd/7.jpg']!.subarray(0, files['odd/7.jpg']!.length - 12);
+    const source = await open(await makeFolder(files));
+    const options = { source, inputSize: [16, 16, 3] as const, batchSize: 4 };
+    const failing = createLoader(options);
+    await expect(failing.epoch(0, 8).next()).rejects.toMatchObject({ code: 'DATA_UNREADABLE', at: 'odd/7.jpg' });
+
+    const warnings: string[] = [];
+    const loader = createLoader({
+      ...options,
+      onUnreadable: 'skip',
+      maxUnreadableShare: 0.2,
+      onWarning: ({ message }) => warnings.push(message),
+    });
+    for (let epoch = 0; epoch < 2; epoch++) {
+      const ids: string[] = [];
+      for await (const { images, indices, labels } of loader.epoch(epoch)) {
+        for (const [k, index] of indices.entries()) {
+          const { id, label } = source.items[index]!;
+          ids.push(id);
+          expect(labels[k]).toBe(label);
+          // One colour each, up to what JPEG makes of it.
+          const red = images[k * 768]!;
+          expect(Math.abs(red - 20 * Number.parseInt(id.split('/')[1]!, 10))).toBeLessThanOrEqual(3);
+        }
+      }
+      expect(ids).toEqual([0, 2, 4, 6, 8, 1, 3, 5].map((i) => `${i % 2 === 0 ? 'even' : 'odd'}/${i}.jpg`));
+    }
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain('odd/7.jpg');
   });
 });
