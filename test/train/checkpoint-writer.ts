@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { tensorData } from '../../src/formats/tensor-data.ts';
 import { CheckpointKeeper } from '../../src/train/checkpoint-keeper.ts';
 import { findLatestCheckpoint } from '../../src/train/checkpoint-search.ts';
@@ -28,4 +29,5 @@ async function writeForEver(): Promise<void> {
   }
 }
 
-if (process.send !== undefined && runFolder !== undefined) await writeForEver();
+// The test imports `contentOf` too; only the child process is started with this file as its script.
+if (process.argv[1] === fileURLToPath(import.meta.url)) await writeForEver();
