@@ -162,6 +162,7 @@ class BatchLoader implements Loader {
     const indices = order.slice(begin, end);
     const images = new Uint8Array(indices.length * itemBytes);
     const failed: number[] = [];
+    const errors: unknown[] = [];
     const pending: Promise<void>[] = [];
     let turn = performance.now();
     for (let k = 0; k < indices.length; k++) {
@@ -170,20 +171,23 @@ class BatchLoader implements Loader {
         turn = performance.now();
       }
       if (gate.closed) break;
-      const pixels = this.#unreadable.has(indices[k]!) ? undefined : this.store.get(indices[k]!);
-      if (pixels !== undefined) images.set(pixels, k * itemBytes);
-      else {
+      try {
+        const placed = this.#place(indices[k]!, images, k * itemBytes, gate);
+        if (placed === true) continue;
         pending.push(
-          gate.run(async () => {
-            const loaded = await this.#load(indices[k]!);
-            if (loaded === undefined) failed.push(k);
-            else images.set(loaded, k * itemBytes);
-          }),
+          Promise.resolve(placed).then(
+            (read) => void (read || failed.push(k)),
+            (error: unknown) => void errors.push(error),
+          ),
         );
+      } catch (error) {
+        errors.push(error);
+        break;
       }
     }
     // All of them, so that no read is still under way when an error ends the epoch.
-    for (const result of await Promise.allSettled(pending)) if (result.status === 'rejected') throw result.reason;
+    await Promise.all(pending);
+    if (errors.length > 0) throw errors[0];
     if (gate.closed) return undefined;
     failed.sort((a, b) => a - b);
     const left = await this.#handleFailed(failed, order, begin, indices, images);
@@ -199,6 +203,26 @@ class BatchLoader implements Loader {
       nextOffset: end,
     };
     return batch;
+  }
+
+  /** Puts the pixels of an item at their place in a batch; false where it cannot be read. */
+  #place(index: number, images: Uint8Array, at: number, gate: ReaderGate): boolean | Promise<boolean> {
+    if (!this.#unreadable.has(index)) {
+      try {
+        const ready = this.store.get(index);
+        if (ready !== undefined) {
+          images.set(ready, at);
+          return true;
+        }
+      } catch (error) {
+        this.#noteUnreadable(index, error);
+      }
+    }
+    return gate.run(async () => {
+      const loaded = await this.#load(index);
+      if (loaded !== undefined) images.set(loaded, at);
+      return loaded !== undefined;
+    });
   }
 
   /** Fills or leaves out the places of unreadable items; the places of the batch that hold an image. */
@@ -257,10 +281,15 @@ class BatchLoader implements Loader {
     try {
       return await this.store.load(index);
     } catch (error) {
-      if (!(error instanceof AlambicError) || error.code !== 'DATA_UNREADABLE') throw error;
-      this.#unreadable.set(index, error);
+      this.#noteUnreadable(index, error);
       return undefined;
     }
+  }
+
+  /** Keeps why an item cannot be read; throws any other error again. */
+  #noteUnreadable(index: number, error: unknown): void {
+    if (!(error instanceof AlambicError) || error.code !== 'DATA_UNREADABLE') throw error;
+    this.#unreadable.set(index, error);
   }
 }
 
@@ -274,11 +303,12 @@ class ReaderGate {
     this.#free = readers;
   }
 
-  async run(work: () => Promise<void>): Promise<void> {
+  /** Runs the work when its turn comes; true without running it where the gate was closed meanwhile. */
+  async run(work: () => Promise<boolean>): Promise<boolean> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
-      if (!this.closed) await work();
+      return this.closed || (await work());
     } finally {
       const first = this.#waiting.shift();
       if (first === undefined) this.#free++;

@@ -200,6 +200,16 @@ describe('createLoader', () => {
     expect(await collect(loader)).toEqual(first);
     expect(warnings).toEqual(['DATA_UNREADABLE cannot read 5', 'DATA_UNREADABLE cannot read 6']);
 
+    const { readSync, ...rest } = counting(20);
+    const atOnce: Source = {
+      ...rest,
+      readSync: (index) => {
+        if (bad.includes(index)) throw new AlambicError('DATA_UNREADABLE', `cannot read ${index}`);
+        return readSync!(index);
+      },
+    };
+    expect(await collect(createLoader({ ...options, source: atOnce }))).toEqual(first);
+
     const filled = await collect(createLoader({ ...options, fillSkipped: true }));
     expect(visited(filled).slice(4, 8)).toEqual([4, 7, 7, 7]);
     for (const batch of filled) expectTrue(batch);
@@ -222,6 +232,29 @@ describe('createLoader', () => {
   it('passes on other errors than unreadable ones', async () => {
     const source: Source = { ...slow(5), read: () => Promise.reject(new TypeError('a bug')) };
     await expect(collect(createLoader({ ...base, source, onUnreadable: 'skip' }))).rejects.toThrow(TypeError);
+  });
+
+  it('ends with the error of an image that does not fit, whatever else is under way', async () => {
+    const plain = slow(40);
+    const source: Source = {
+      ...plain,
+      read: async (index) => {
+        const image = await plain.read(index);
+        if (index < 20) return image;
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        return { ...image, channels: 2, width: 1 };
+      },
+    };
+    const options = { ...base, source, batchSize: 40, resize: { rule: 'error' } as const };
+    for (let i = 0; i < 5; i++)
+      await expect(collect(createLoader(options))).rejects.toMatchObject({ code: 'DATA_SIZE' });
+    const { readSync } = counting(40);
+    const mixed: Source = {
+      ...plain,
+      read: plain.read,
+      readSync: (index) => (index === 30 ? { ...readSync!(index), width: 4, height: 1 } : readSync!(index)),
+    };
+    await expect(collect(createLoader({ ...options, source: mixed }))).rejects.toMatchObject({ code: 'DATA_SIZE' });
   });
 
   it('measures the share of the time that its consumer waited', async () => {
