@@ -127,13 +127,18 @@ export interface Term {
   /** Name of the weight's schedule knob; set by the stage from the strategy's `weights`. */
 }
 
-/** After the optimizer stepped: old and new values, for EMA, queues and centres. */
+/**
+ * After the optimizer stepped, for EMA, queues and centres. Forward passes are those of the step (before the update); `params` and
+ * `buffers` are the student's new values by dotted name.
+ */
 export interface UpdateView extends StepView {
   readonly params: Tensors;
   readonly buffers: Tensors;
+  /** Present values of one of the strategy's own modules, parameters and buffers, by dotted name below the module. */
+  values(module: string): Tensors;
 }
 
-/** New values of strategy-owned buffers and of momentum models, by full dotted name. */
+/** New values of the strategy's own modules, parameters or buffers: `<module>.<dotted name>` -> value of the same shape. */
 export type StateUpdates = Record<string, Tensor>;
 
 /** Between two epochs. */
@@ -143,12 +148,23 @@ export interface Progress {
   readonly history: readonly Readonly<Record<string, number>>[];
 }
 
+/** A network that belongs to a strategy. */
+export interface StrategyModule {
+  readonly module: Module;
+  /** Shape of its input, batch included. */
+  readonly inputShape: Shape;
+  /** Whether the optimizer trains its parameters; a momentum encoder's are set by `update` instead. @default true */
+  readonly trainable?: boolean;
+  /** `student`: starts as a copy of the student's values of the same names (a momentum encoder). @default 'fresh' */
+  readonly initial?: 'fresh' | 'student';
+}
+
 /** What a strategy may do in a stage. Every member is optional; a stage composes several. */
 export interface Strategy {
   /** Throws PRECONDITION where the stage's models, data or options do not fit; called before anything else. */
   check?(build: BuildView): void;
-  /** Trainable parts of the strategy's own (projector, adapter); saved with it, dropped on export. */
-  modules?(build: BuildView): Record<string, { module: Module; inputShape: Shape }>;
+  /** Parts of the strategy's own (projector, adapter, momentum encoder, queue); saved with it, dropped on export. */
+  modules?(build: BuildView): Record<string, StrategyModule>;
   /** Who trains now, at what rate. */
   groups?(tree: ParameterTree, at: Position): GroupPlan;
   /** Named losses from taps and batch. */
@@ -192,6 +208,10 @@ export interface UpdateContext {
 
 /** An optimizer as pure functions, keyed by parameter; slots are plain tensors, `step` among them where it is needed. */
 export interface Optimizer {
+  /** Rate at factor 1 of the schedule, for groups with multiplier 1. */
+  readonly baseRate: number;
+  /** Weight decay that a parameter of this role gets; for the table of groups. */
+  decayOf(role: Role, decay: boolean): number;
   /** First slot values of a parameter. */
   init(name: string, value: Tensor): Tensors;
   /** New value and slots of one parameter. */
@@ -222,7 +242,14 @@ export interface Metric {
 
 /** What happens in a run, in order; callbacks and loggers listen. */
 export type RunEvent =
-  | { type: 'run-start'; folder: string; stages: readonly string[]; resumed: boolean }
+  | {
+      type: 'run-start';
+      folder: string;
+      stages: readonly string[];
+      resumed: boolean;
+      /** Relative cost of each stage, for estimates of the time left; equal where absent. */
+      work?: readonly number[];
+    }
   | { type: 'stage-start'; stage: string; epochs: number; updatesPerEpoch: number; groups: readonly GroupRow[] }
   | { type: 'recorded'; stage: string; ops: number; milliseconds: number }
   | {
