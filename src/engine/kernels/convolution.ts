@@ -1,6 +1,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import * as tf from '@tensorflow/tfjs-core';
 import { AlambicError } from '../../errors.ts';
+import { engine } from '../engine.ts';
 import { differentiable } from './differentiable.ts';
 import { attr, runOp, T_FLOAT } from './execute.ts';
 import { type Padding, type Pair, paddingAttrs, toPair } from './padding.ts';
@@ -29,24 +30,61 @@ function convolve(name: string, op: string, x: Tensor, kernel: Tensor, options: 
       `${name}: the kernel [${kernel.shape}] takes ${kernel.shape[2]} channels, x [${x.shape}] has ${x.shape[3]}`,
     );
   }
-  const [sh, sw] = toPair(options.stride ?? 1, 'stride');
-  const [dh, dw] = toPair(options.dilation ?? 1, 'dilation');
-  const attrs = [
+  const stride = toPair(options.stride ?? 1, 'stride');
+  const dilation = toPair(options.dilation ?? 1, 'dilation');
+  const padding = options.padding ?? 'valid';
+  const attrsFor = ([dh, dw]: readonly [number, number]) => [
     T_FLOAT,
-    attr.int('strides', [1, sh, sw, 1]),
+    attr.int('strides', [1, ...stride, 1]),
     attr.int('dilations', [1, dh, dw, 1]),
     attr.text('data_format', 'NHWC'),
-    ...paddingAttrs(options.padding ?? 'valid'),
+    ...paddingAttrs(padding),
   ];
+  const dilated = dilation[0] > 1 || dilation[1] > 1;
+  // TensorFlow's CPU kernels have no gradient of dilated convolutions, and its depthwise gradients ignore dilation. Both are those of
+  // a plain convolution with zeros between the kernel's weights.
+  const spread = dilated && (op !== 'Conv2D' || engine().device.type !== 'GPU');
+  const attrs = attrsFor(spread ? [1, 1] : dilation);
+  const widen = (weights: Tensor) => (spread ? insertZeros(weights, dilation) : weights);
   const [y] = differentiable(
     { x, kernel },
-    () => ({ results: [runOp(op, attrs, [x, kernel])], saved: [x, kernel] }),
+    () => {
+      const native = op === 'Conv2D' || !spread;
+      const result = native ? runOp(op, attrsFor(dilation), [x, kernel]) : runOp(op, attrs, [x, widen(kernel)]);
+      return { results: [result], saved: [x, kernel] };
+    },
     (dy, [savedX, savedKernel]) => ({
-      x: () => runOp(`${op}BackpropInput`, attrs, [int32(savedX!.shape), savedKernel!, dy]),
-      kernel: () => runOp(`${op}BackpropFilter`, attrs, [savedX!, int32(savedKernel!.shape), dy]),
+      x: () => runOp(`${op}BackpropInput`, attrs, [int32(savedX!.shape), widen(savedKernel!), dy]),
+      kernel: () => {
+        const shape = widenedShape(savedKernel!.shape, spread ? dilation : [1, 1]);
+        const gradient = runOp(`${op}BackpropFilter`, attrs, [savedX!, int32(shape), dy]);
+        return spread ? tf.stridedSlice(gradient, [0, 0, 0, 0], shape, [...dilation, 1, 1]) : gradient;
+      },
     }),
   );
   return y!;
+}
+
+function widenedShape([kh, kw, ...rest]: readonly number[], [dh, dw]: readonly [number, number]): number[] {
+  return [(kh! - 1) * dh + 1, (kw! - 1) * dw + 1, ...rest];
+}
+
+/** The kernel [kh,kw,I,O] with zeros between its weights: as wide as a dilated one reaches. */
+function insertZeros(kernel: Tensor, dilation: readonly [number, number]): Tensor {
+  const [kh, kw, ci, co] = kernel.shape as [number, number, number, number];
+  const [dh, dw] = dilation;
+  const cells = tf.pad(tf.reshape(kernel, [kh, 1, kw, 1, ci * co]), [
+    [0, 0],
+    [0, dh - 1],
+    [0, 0],
+    [0, dw - 1],
+    [0, 0],
+  ]);
+  return tf.slice(
+    tf.reshape(cells, [kh * dh, kw * dw, ci, co]),
+    [0, 0, 0, 0],
+    widenedShape(kernel.shape, dilation) as [number, number, number, number],
+  );
 }
 
 /**
