@@ -165,7 +165,7 @@ function encodeArrays(description: ModelDescription, arrays: ModelArrays): Tenso
         'MODEL_ARRAYS',
         `${name}: expected ${elementCount(shape)} values for [${shape.join(',')}], got ${values?.length ?? 'none'}`,
       );
-    const torch = role === undefined ? { shape, data: values } : toTorchLayout({ name, shape, role }, values);
+    const torch = role === undefined ? { shape, data: values } : toTorchLayout({ shape, role }, values);
     tensors.push([name, tensorData(torch.data, torch.shape)]);
     // torch counts the batches of each BatchNorm; strict loaders look for the name, and the number is used by none of ours.
     if (name.endsWith('.running_mean'))
@@ -193,14 +193,14 @@ async function matchArrays(file: SafetensorsReader, description: ModelDescriptio
     if (dropClassifier && name.startsWith(`${description.classifier}.`)) report.dropped.push(name);
     else if (entry === undefined) report.missing.push(name);
     else {
-      const expected = role === undefined ? shape : torchShape({ name, shape, role });
+      const expected = role === undefined ? shape : torchShape({ shape, role });
       if (squeezed(entry.shape) !== squeezed(expected)) {
         report.mismatched.push(name);
         continue;
       }
       if (entry.shape.join() !== expected.join()) report.reshaped.push(name);
       const values = toFloat32(await file.read(stored));
-      arrays[name] = role === undefined ? values : fromTorchLayout({ name, shape, role }, values).data;
+      arrays[name] = role === undefined ? values : fromTorchLayout({ shape, role }, values);
     }
   }
   report.unexpected.push(...unused);
@@ -228,7 +228,7 @@ function checkReport(report: LoadReport, file: SafetensorsReader, description: M
   const shapes = new Map(
     slotsOf(description).map(({ name, shape, role }) => [
       name,
-      role === undefined ? shape : torchShape({ name, shape, role }),
+      role === undefined ? shape : torchShape({ shape, role }),
     ]),
   );
   const sizes = mismatched.map(

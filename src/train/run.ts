@@ -1,0 +1,471 @@
+import { readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { availableParallelism, cpus, platform, release, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { type EngineMode, engine, openEngine } from '../engine/engine.ts';
+import { AlambicError } from '../errors.ts';
+import { Calibration } from '../metrics/calibration.ts';
+import { confusionMatrix } from '../metrics/confusion-matrix.ts';
+import type { ModelState } from '../nn/module.ts';
+import type { GroupRow, Listener, Metric, RunEvent } from '../plugin-host/contract.ts';
+import { type LoadedRecipe, saveResolved } from '../recipe/load.ts';
+import type { RecipeStage } from '../recipe/schema.ts';
+import type { Checkpoint } from './checkpoint.ts';
+import { CheckpointKeeper } from './checkpoint-keeper.ts';
+import { findLatestCheckpoint } from './checkpoint-search.ts';
+import { Evaluator, measure, type Outputs, softmaxRows } from './evaluate.ts';
+import { disposeModel, fingerprint } from './fingerprint.ts';
+import { measureLatency } from './latency.ts';
+import { loadModel, saveModel } from './model-files.ts';
+import { arraysOf, firstValues, type PreparedRun, planStage, prepareRun, type StagePlan, stateOf } from './prepare.ts';
+import { openRunFolder, type RunFolder } from './run-folder.ts';
+import type { RunSummary, SamplePrediction, StageSummary } from './run-result.ts';
+import { type StagePoint, StageRunner } from './stage.ts';
+
+export interface RunOptions {
+  /** Run folder. @default the recipe's, else `runs/<name>-<time>` */
+  readonly folder?: string;
+  /** Go on with the run in `folder`. @default false */
+  readonly resume?: boolean;
+  readonly listeners?: readonly Listener[];
+  /** When it fires, the run saves a checkpoint after the present update and returns. */
+  readonly signal?: AbortSignal;
+  readonly engine?: { readonly mode?: EngineMode; readonly device?: string };
+  /** Ends every stage after so many updates, and evaluates one batch: a dry run of everything. */
+  readonly limitUpdates?: number;
+  /** Text of the command line, for the report. */
+  readonly command?: string;
+  readonly say?: (line: string) => void;
+}
+
+export interface RunResult {
+  readonly folder: string;
+  readonly summary: RunSummary;
+  /** Whether the signal stopped it; `--resume` goes on. */
+  readonly interrupted: boolean;
+}
+
+const STATE_FILE = 'state.safetensors';
+const RESULT_FILE = 'result.json';
+/** Metrics that every evaluation measures, whatever else the recipe asks for. */
+const STANDARD_METRICS = ['accuracy', 'loss', 'calibration'];
+const SAMPLES = 24;
+/** Items of an evaluation batch: large enough to keep the cores busy, small in memory. */
+const EVALUATION_BATCH = 256;
+
+/**
+ * Runs a recipe: its stages in order, with checkpoints, evaluation, a result and the models in the run folder.
+ *
+ * Throws the errors of the recipe, the data and the stages; nothing that was saved before is lost.
+ *
+ * @example
+ * const loaded = await loadRecipe('recipes/digits/kd.yaml', {}, createHost());
+ * const { summary } = await runRecipe(loaded);
+ */
+export async function runRecipe(loaded: LoadedRecipe, options: RunOptions = {}): Promise<RunResult> {
+  return new Run(loaded, options).run();
+}
+
+/** What a checkpoint's manifest says of the run. */
+interface SavedPoint {
+  readonly stage: string;
+  readonly stageIndex: number;
+  readonly point: StagePoint;
+  readonly seconds: number;
+}
+
+class Run {
+  readonly #loaded: LoadedRecipe;
+  readonly #options: RunOptions;
+  readonly #listeners: Listener[];
+  readonly #models = new Map<string, ModelState>();
+  readonly #evaluators = new Map<string, Evaluator>();
+  #folder!: RunFolder;
+  #prepared!: PreparedRun;
+  #keeper!: CheckpointKeeper;
+  #started = performance.now();
+  #summaries: StageSummary[] = [];
+
+  constructor(loaded: LoadedRecipe, options: RunOptions) {
+    this.#loaded = loaded;
+    this.#options = options;
+    this.#listeners = [...(options.listeners ?? [])];
+  }
+
+  async run(): Promise<RunResult> {
+    const { recipe, host } = this.#loaded;
+    const { options } = { options: this.#options };
+    const folder = options.folder ?? recipe.run.folder;
+    this.#folder = await openRunFolder({
+      recipe: recipe.name,
+      resolvedRecipe: saveResolved(recipe),
+      ...(folder === undefined ? {} : { folder }),
+      resume: options.resume ?? false,
+    });
+    try {
+      const scope = host.openScope({ seed: recipe.seed, baseFolder: this.#folder.folder });
+      for (const use of [{ use: 'jsonl' }, ...recipe.run.loggers])
+        this.#listeners.push(host.instantiateUse('logger', use, { parent: scope }));
+      for (const use of recipe.run.callbacks)
+        this.#listeners.push(host.instantiateUse('callback', use, { parent: scope }));
+      await this.#emit({
+        type: 'run-start',
+        folder: this.#folder.folder,
+        stages: recipe.stages.map(({ name }) => name),
+        resumed: this.#folder.resumed,
+      });
+      await openEngine({
+        mode: options.engine?.mode ?? recipe.engine.mode ?? 'graph',
+        device: options.engine?.device ?? recipe.engine.device,
+        ...(recipe.engine.threads === undefined ? {} : { threads: recipe.engine.threads }),
+        ...(options.say === undefined ? {} : { say: options.say }),
+      });
+      this.#prepared = await prepareRun(this.#loaded, (event) => void this.#emit(event));
+      const interrupted = await this.#runStages();
+      const summary = await this.#saveResult(!interrupted);
+      await this.#emit({ type: 'run-end', seconds: (performance.now() - this.#started) / 1000 });
+      return { folder: this.#folder.folder, summary, interrupted };
+    } finally {
+      for (const state of this.#models.values()) disposeModel(state);
+      for (const evaluator of this.#evaluators.values()) evaluator.dispose();
+      await this.#prepared?.data.close();
+      for (const listener of this.#listeners) await listener.close?.();
+      await this.#folder.close();
+    }
+  }
+
+  async #emit(event: RunEvent): Promise<void> {
+    for (const listener of this.#listeners) await listener.on(event);
+  }
+
+  /** Runs the stages that are left. Gives whether the signal stopped it. */
+  async #runStages(): Promise<boolean> {
+    const { recipe } = this.#loaded;
+    const warn = (code: string, message: string) => void this.#emit({ type: 'warning', code, message });
+    const checkpoint = this.#folder.resumed ? await findLatestCheckpoint(this.#folder.folder, { warn }) : undefined;
+    const saved = checkpoint?.manifest as SavedPoint | undefined;
+    const { last, best, monitor, mode } = recipe.run.keep;
+    // Without a watched split no epoch is better than another.
+    const ranks = this.#prepared.data.watched !== undefined && this.#options.limitUpdates === undefined;
+    this.#keeper = new CheckpointKeeper(
+      this.#folder.checkpoints,
+      { last, best: ranks ? best : 0, ...(ranks ? { monitor } : {}), ...(mode === undefined ? {} : { mode }) },
+      { warn, state: checkpoint?.keeper },
+    );
+    if (this.#folder.resumed) this.#summaries = await this.#readResult();
+    for (const [index, stage] of recipe.stages.entries()) {
+      const done = this.#summaries.find((summary) => summary.stage === stage.name);
+      if (done !== undefined) {
+        await this.#takeModel(stage, done);
+        continue;
+      }
+      const resumes = checkpoint !== undefined && saved?.stage === stage.name ? checkpoint : undefined;
+      const interrupted = await this.#runStage(stage, index, resumes);
+      if (interrupted) return true;
+    }
+    return false;
+  }
+
+  /** The model of a stage that an earlier process finished. */
+  async #takeModel(stage: RecipeStage, summary: StageSummary): Promise<void> {
+    const { description } = this.#prepared.models.get(stage.model)!;
+    const { arrays } = await loadModel(join(this.#folder.folder, summary.modelFolder), description);
+    this.#setModel(stage.model, stateOf(description, arrays));
+  }
+
+  #setModel(name: string, state: ModelState): void {
+    const before = this.#models.get(name);
+    if (before !== undefined) disposeModel(before);
+    this.#models.set(name, state);
+  }
+
+  async #valuesOf(name: string): Promise<ModelState> {
+    let state = this.#models.get(name);
+    if (state === undefined) {
+      state = await firstValues(this.#prepared, name);
+      this.#models.set(name, state);
+    }
+    return state;
+  }
+
+  async #runStage(stage: RecipeStage, stageIndex: number, checkpoint: Checkpoint | undefined): Promise<boolean> {
+    const started = performance.now();
+    const prepared = this.#prepared;
+    const { data } = prepared;
+    const plan = planStage(prepared, stage, this.#options.limitUpdates);
+    const initial = await this.#valuesOf(stage.initial ?? stage.model);
+    const teachers: Record<string, StagePlan['teachers'][string] & { state: ModelState }> = {};
+    const prints = new Map<string, string>();
+    for (const [name, teacher] of Object.entries(plan.teachers)) {
+      const state = await this.#valuesOf(teacher.name);
+      prints.set(name, fingerprint(state));
+      await this.#checkFloor(stage, name, teacher, state);
+      teachers[name] = { ...teacher, state };
+    }
+    const saved = checkpoint?.manifest as SavedPoint | undefined;
+    const secondsBefore = saved?.seconds ?? 0;
+    const secondsNow = () => secondsBefore + (performance.now() - started) / 1000;
+    let groups: readonly GroupRow[] = [];
+    const split = data.watched;
+    const limited = this.#options.limitUpdates !== undefined;
+    const runner = new StageRunner({
+      ...plan,
+      initial,
+      teachers,
+      evaluate:
+        split === undefined
+          ? undefined
+          : async (state) => measure(await this.#outputs(plan.student.name, state, split, limited), this.#metrics()),
+      evaluationSplit: split ?? 'dev',
+      emit: async (event) => {
+        if (event.type === 'stage-start' || event.type === 'phase') groups = event.groups;
+        await this.#emit(event);
+      },
+      save: async (point, tensors, reason) => {
+        const name = `${stage.name}-e${point.epoch}-u${point.update}`;
+        const metrics = reason === 'epoch' || reason === 'end' ? point.history[point.history.length - 1] : undefined;
+        const evaluated = metrics !== undefined && Object.keys(metrics).some((key) => key.startsWith(`${split}/`));
+        const manifest: SavedPoint = { stage: stage.name, stageIndex, point, seconds: secondsNow() };
+        const summary = await this.#keeper.save(
+          name,
+          {
+            manifest: {
+              ...manifest,
+              recipe: this.#loaded.recipe.name,
+              seed: plan.seed,
+              model: stage.model,
+              architecture: plan.student.description.architecture,
+              labels: data.labels,
+              preprocessing: data.preprocessing(prepared.networkSize),
+              tensorflow: engine().version,
+            },
+            tensors: { [STATE_FILE]: tensors },
+          },
+          { stage: stage.name, ...(evaluated ? { metrics } : {}) },
+        );
+        await this.#emit({ type: 'checkpoint', stage: stage.name, path: summary.folder, reason });
+      },
+      signal: this.#options.signal,
+      resume:
+        checkpoint === undefined || saved === undefined
+          ? undefined
+          : { point: saved.point, tensors: checkpoint.tensors[STATE_FILE]! },
+    });
+    const result = await runner.run();
+    for (const [name, teacher] of Object.entries(teachers)) {
+      if (fingerprint(teacher.state) !== prints.get(name)) {
+        throw new AlambicError(
+          'TEACHER_CHANGED',
+          `teacher "${name}" of stage "${stage.name}" is not what it was before the stage`,
+          {
+            hint: 'A strategy changed its values; teachers are fixed.',
+          },
+        );
+      }
+    }
+    if (result.interrupted) {
+      disposeModel(result.state);
+      const checkpointFolder = (await findLatestCheckpoint(this.#folder.folder))?.folder ?? this.#folder.checkpoints;
+      await this.#emit({
+        type: 'interrupted',
+        signal: String(this.#options.signal?.reason ?? 'signal'),
+        checkpoint: checkpointFolder,
+      });
+      return true;
+    }
+    this.#setModel(stage.model, result.state);
+    this.#summaries.push(await this.#summarise(stage, plan, runner, result, groups, secondsNow()));
+    await this.#saveResult(false);
+    return false;
+  }
+
+  /** Evaluates a teacher before anything is learned from it, and refuses one that is worse than the recipe's floor. */
+  async #checkFloor(
+    stage: RecipeStage,
+    name: string,
+    teacher: StagePlan['teachers'][string],
+    state: ModelState,
+  ): Promise<void> {
+    const split = this.#prepared.data.watched ?? this.#prepared.data.heldOut;
+    if (teacher.floor === undefined || split === undefined || this.#options.limitUpdates !== undefined) return;
+    const values = measure(await this.#outputs(teacher.name, state, split, false), this.#metrics());
+    const top1 = values['top1'] ?? 0;
+    await this.#emit({
+      type: 'evaluation',
+      stage: stage.name,
+      epoch: 0,
+      split: `${split}/teacher/${name}`,
+      metrics: values,
+    });
+    if (top1 < teacher.floor) {
+      throw new AlambicError(
+        'TEACHER_FLOOR',
+        `teacher "${name}" of stage "${stage.name}" has a top-1 accuracy of ${top1.toFixed(4)} on ${split}, its floor is ${teacher.floor}`,
+        { hint: 'Train it longer, load its weights, or lower the floor.' },
+      );
+    }
+  }
+
+  #metrics(): Metric[] {
+    const { host, scope, recipe } = this.#prepared;
+    const names = STANDARD_METRICS.filter((name) => host.has('metric', name));
+    return [...names.map((use) => ({ use })), ...recipe.run.metrics].map((use) =>
+      host.instantiateUse('metric', use, { parent: scope }),
+    );
+  }
+
+  async #outputs(model: string, state: ModelState, split: string, limited: boolean): Promise<Outputs> {
+    const { data, models, transforms } = this.#prepared;
+    let evaluator = this.#evaluators.get(model);
+    if (evaluator === undefined) {
+      evaluator = new Evaluator(model, models.get(model)!.backbone, data.preparation(transforms), data.labels.length);
+      this.#evaluators.set(model, evaluator);
+    }
+    return evaluator.outputs(state, data.evaluationLoader(split, EVALUATION_BATCH, limited ? 32 : undefined));
+  }
+
+  async #summarise(
+    stage: RecipeStage,
+    plan: StagePlan,
+    runner: StageRunner,
+    result: { readonly state: ModelState; readonly history: StageSummary['history']; readonly updates: number },
+    groups: readonly GroupRow[],
+    seconds: number,
+  ): Promise<StageSummary> {
+    const { data, networkSize } = this.#prepared;
+    const { description, backbone } = plan.student;
+    const limited = this.#options.limitUpdates !== undefined;
+    const modelFolder = join('models', stage.name);
+    const target = join(this.#folder.folder, modelFolder);
+    await saveModel(target, {
+      description,
+      arrays: arraysOf(result.state),
+      labels: data.labels,
+      preprocessing: data.preprocessing(networkSize),
+    });
+    const split = data.heldOut;
+    let metrics: Record<string, number> = {};
+    let details = {
+      items: 0,
+      confusion: [] as number[][],
+      calibration: [] as StageSummary['calibration'],
+      samples: [] as SamplePrediction[],
+    };
+    if (split !== undefined) {
+      const outputs = await this.#outputs(plan.student.name, result.state, split, limited);
+      metrics = measure(outputs, this.#metrics());
+      details = await this.#detail(outputs);
+      await this.#emit({ type: 'evaluation', stage: stage.name, epoch: result.history.length, split, metrics });
+    }
+    return {
+      stage: stage.name,
+      model: stage.model,
+      architecture: description.architecture,
+      teachers: Object.values(plan.teachers).map(({ name }) => name),
+      epochs: result.history.length,
+      updates: result.updates,
+      seconds,
+      split,
+      metrics,
+      ...details,
+      parameters: description.parameterCount,
+      macs: description.macs,
+      latency: await measureLatency(backbone, result.state, limited ? 3 : 30),
+      bytes: (await stat(join(target, 'model.safetensors'))).size,
+      modelFolder,
+      groups: groups.length > 0 ? groups : runner.layout.rows,
+      history: result.history,
+    };
+  }
+
+  /** Confusion, calibration and a few sample predictions: half of them wrong ones, where there are. */
+  async #detail(outputs: Outputs) {
+    const { classes, labels, logits } = outputs;
+    const probabilities = softmaxRows(logits, classes);
+    const predicted = Int32Array.from(labels, (_, i) => {
+      let best = 0;
+      for (let c = 1; c < classes; c++)
+        if (probabilities[i * classes + c]! > probabilities[i * classes + best]!) best = c;
+      return best;
+    });
+    const confidence = Float32Array.from(predicted, (c, i) => probabilities[i * classes + c]!);
+    const correct = Array.from(predicted, (c, i) => c === labels[i]);
+    const wrong = correct.flatMap((right, i) => (right ? [] : [i])).slice(0, SAMPLES / 2);
+    const right = correct.flatMap((ok, i) => (ok ? [i] : [])).slice(0, SAMPLES - wrong.length);
+    const { source } = this.#prepared.data;
+    const samples: SamplePrediction[] = [];
+    for (const i of [...wrong, ...right]) {
+      const index = outputs.indices[i]!;
+      const { data, height, width, channels } = await source.read(index);
+      samples.push({
+        id: source.items[index]!.id,
+        label: labels[i]!,
+        predicted: predicted[i]!,
+        probability: confidence[i]!,
+        probabilities: Array.from(probabilities.subarray(i * classes, (i + 1) * classes)),
+        image: { height, width, channels, base64: Buffer.from(data).toString('base64') },
+      });
+    }
+    const calibration = new Calibration();
+    calibration.update(outputs);
+    return { items: labels.length, confusion: confusionMatrix(outputs), calibration: calibration.bins(), samples };
+  }
+
+  async #saveResult(finished: boolean): Promise<RunSummary> {
+    const { recipe } = this.#loaded;
+    const cpu = cpus()[0]?.model.trim();
+    const summary: RunSummary = {
+      format: 'alambic-result',
+      version: 1,
+      name: recipe.name,
+      description: recipe.description,
+      labels: this.#prepared.data.labels,
+      stages: this.#summaries,
+      compare: recipe.report.compare ?? recipe.stages.map(({ name }) => name),
+      baseline: recipe.report.baseline,
+      finished,
+      seconds: this.#summaries.reduce((sum, { seconds }) => sum + seconds, 0),
+      environment: {
+        node: process.version,
+        tensorflow: engine().version,
+        device: engine().device.name,
+        mode: engine().mode,
+        platform: `${platform()} ${release()}`,
+        ...(cpu === undefined ? {} : { cpu }),
+        cores: availableParallelism(),
+        memoryGiB: Math.round(totalmem() / 2 ** 30),
+        seed: recipe.seed,
+        ...(this.#options.command === undefined ? {} : { command: this.#options.command }),
+      },
+    };
+    const path = join(this.#folder.folder, RESULT_FILE);
+    await writeFile(`${path}.tmp`, `${JSON.stringify(summary)}\n`);
+    await rename(`${path}.tmp`, path);
+    return summary;
+  }
+
+  async #readResult(): Promise<StageSummary[]> {
+    const path = join(this.#folder.folder, RESULT_FILE);
+    try {
+      return [...(JSON.parse(await readFile(path, 'utf8')) as RunSummary).stages];
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+      throw new AlambicError('RUN_RESULT', `${path} cannot be read`, {
+        hint: 'Delete it: finished stages are then run again.',
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Result of a run folder; throws RUN_RESULT where it has none. */
+export async function readRunSummary(folder: string): Promise<RunSummary> {
+  const path = join(folder, RESULT_FILE);
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as RunSummary;
+  } catch (error) {
+    throw new AlambicError('RUN_RESULT', `expected a result at ${path}`, {
+      hint: 'Name the folder of a run that has finished a stage.',
+      cause: error,
+    });
+  }
+}
