@@ -1,6 +1,6 @@
 import { SOURCE_PLUGINS, TRANSFORM_PLUGINS } from '../data/builtins.ts';
 import { LOGGER_PLUGINS } from '../loggers/builtins.ts';
-import { LOSS_PLUGINS, LOSS_PLUGINS } from '../losses/builtins.ts';
+import { LOSS_PLUGINS } from '../losses/builtins.ts';
 import { METRIC_PLUGINS } from '../metrics/builtins.ts';
 import { MODEL_PLUGINS } from '../nn/zoo.ts';
 import { OPTIMIZER_PLUGINS, SCHEDULE_PLUGINS } from '../optim/builtins.ts';
@@ -12,7 +12,6 @@ export const BUILT_IN_PLUGINS: readonly unknown[] = [
   ...MODEL_PLUGINS,
   ...SOURCE_PLUGINS,
   ...TRANSFORM_PLUGINS,
-  ...LOSS_PLUGINS,
   ...STRATEGY_PLUGINS,
   ...OPTIMIZER_PLUGINS,
   ...SCHEDULE_PLUGINS,

@@ -3,10 +3,10 @@ import { AlambicError, unknownName } from '../errors.ts';
 import { API_VERSION, PLUGIN_KINDS, type Plugin, type PluginKind } from './contract.ts';
 import { showValue } from './explain.ts';
 
-const NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+const NAME = /^[a-z][a-z0-9]*([-_][a-z0-9]+)*$/;
 const MEMBERS = ['name', 'kind', 'apiVersion', 'description', 'options', 'implementation'];
 
-/** Whether a name may be that of a plugin: lower case, digits, single dashes. */
+/** Whether a name may be that of a plugin: lower case, digits, single dashes or underscores. */
 export function isPluginName(name: string): boolean {
   return NAME.test(name);
 }
@@ -36,7 +36,7 @@ export function checkPlugin(value: unknown, origin: string): Plugin {
   const { name, kind } = plugin;
   if (typeof name !== 'string' || !isPluginName(name)) {
     throw new AlambicError('PLUGIN_NAME', `expected a name such as "my-loss", got ${showValue(name)}`, {
-      hint: 'Lower-case letters, digits and single dashes, a letter first.',
+      hint: 'Lower-case letters, digits and single dashes or underscores, a letter first.',
       at: origin,
     });
   }

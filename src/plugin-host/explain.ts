@@ -125,6 +125,17 @@ function explainUnion(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   const split = parts.map((part) => /^expected (.*), got (.*)$/s.exec(part));
   const got = split.find((match) => match !== null)?.[2];
   const expected = [...new Set(split.flatMap((match) => (match === null ? [] : [match[1]!])))];
+  if (got === 'nothing' && issue.path.length > 0) {
+    const path = clean(issue.path);
+    return [
+      {
+        path,
+        code: 'MISSING',
+        message: `missing key "${path.at(-1)}": expected ${expected.join(' or ')}`,
+        hint: undefined,
+      },
+    ];
+  }
   const message =
     got === undefined ? splitHint(issue.message).message : `expected ${expected.join(' or ')}, got ${got}`;
   return [{ path: clean(issue.path), code: 'VALUE', message, hint: undefined }];

@@ -87,7 +87,7 @@ export class PluginHost {
     return createChildContainer(parent, values);
   }
 
-  /** Options as the implementation gets them: checked, defaults filled in. Throws `OPTION`, all problems in one error. */
+  /** Options as the implementation gets them: checked, defaults filled in. Throws `PLUGIN_OPTION`, all problems in one error. */
   parseOptions(kind: PluginKind, name: string, options: unknown = {}): Record<string, unknown> {
     const plugin = this.get(kind, name);
     const result = z.safeParse(this.optionsSchema(plugin), options, { error: explain });
@@ -99,7 +99,7 @@ export class PluginHost {
       return place === '' ? message : `${place}: ${message}`;
     });
     const [first] = problems;
-    throw new AlambicError('OPTION', `options of ${kind} "${name}": ${lines.join('; ')}`, {
+    throw new AlambicError('PLUGIN_OPTION', `options of ${kind} "${name}": ${lines.join('; ')}`, {
       ...(first?.hint === undefined ? {} : { hint: first.hint }),
       plugin: name,
     });
@@ -108,7 +108,7 @@ export class PluginHost {
   /**
    * Makes one use of a plugin.
    *
-   * Throws `UNKNOWN_PLUGIN`, `OPTION`, `PLUGIN_INJECTION` where a constructor parameter lacks `@inject` or asks for what is not bound,
+   * Throws `UNKNOWN_PLUGIN`, `PLUGIN_OPTION`, `PLUGIN_INJECTION` where a constructor parameter lacks `@inject` or asks for what is not bound,
    * `PLUGIN_IMPLEMENTATION` where a method of the contract is missing, and what the constructor throws.
    *
    * @param options as in a recipe, without `use`; checked again here, so parsed ones are fine
@@ -207,6 +207,22 @@ export class PluginHost {
       },
     );
   }
+}
+
+/**
+ * Makes an instance of a plugin as a run would, for its tests.
+ *
+ * @example
+ * const loss = instantiatePlugin(plugin, { temperature: 2 });
+ */
+export function instantiatePlugin<K extends PluginKind>(
+  plugin: Plugin<K>,
+  options: unknown = {},
+  context: UseContext = {},
+): KindContracts[K] {
+  const host = new PluginHost();
+  host.register(plugin, plugin.name);
+  return host.instantiate(plugin.kind, plugin.name, options, context);
 }
 
 /** One level of a parse inside another one: the issues keep what the outer error map needs. */

@@ -34,7 +34,7 @@ export function useOf(kind: PluginKind) {
 }
 
 /** Kind of plugin that an option stands for, where it was made by `useOf`. */
-function kindOf(schema: z.core.$ZodType): PluginKind | undefined {
+export function pluginKindOf(schema: z.core.$ZodType): PluginKind | undefined {
   const meta = z.globalRegistry.get(schema) as { pluginKind?: PluginKind } | undefined;
   return meta?.pluginKind;
 }
@@ -57,7 +57,7 @@ export function bindUses<S extends z.core.$ZodType>(schema: S, schemaOf: (kind: 
 function bind(schema: z.core.$ZodType, schemaOf: (kind: PluginKind) => z.core.$ZodType): z.core.$ZodType {
   const def = schema._zod.def as unknown as Definition;
   const isWrapper = def.innerType !== undefined;
-  const kind = isWrapper ? undefined : kindOf(schema);
+  const kind = isWrapper ? undefined : pluginKindOf(schema);
   if (kind !== undefined) return withDescription(schemaOf(kind), schema);
   const changes: Record<string, unknown> = {};
   const visit = (key: string, child: z.core.$ZodType | undefined) => {

@@ -142,16 +142,16 @@ function stageSchema(use: UseSchema) {
       batch: positive().default(64).meta({ description: 'items in a batch' }),
       accumulate: positive().default(1).meta({ description: 'batches whose gradients make one update' }),
       clip: z
-        .union([
-          z.strictObject({
-            norm: z.number().positive().meta({ description: 'largest norm of all gradients together' }),
-          }),
-          z.strictObject({
-            value: z.number().positive().meta({ description: 'largest absolute value of each gradient' }),
-          }),
-        ])
+        .strictObject({
+          norm: z.number().positive().optional().meta({ description: 'largest norm of all gradients together' }),
+          value: z.number().positive().optional().meta({ description: 'largest absolute value of each gradient' }),
+        })
+        .refine(
+          ({ norm, value }) => norm !== undefined || value !== undefined,
+          'expected `norm` or `value`, got neither',
+        )
         .optional()
-        .meta({ description: 'limits the gradients' }),
+        .meta({ description: 'limits the gradients; with both, the norm first' }),
       ema: z
         .strictObject({
           decay: z
