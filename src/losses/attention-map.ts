@@ -7,6 +7,7 @@ import type { Shape } from '../nn/module.ts';
 import type { Loss } from '../plugin-host/contract.ts';
 import { definePlugin } from '../plugin-host/define.ts';
 import { TOKEN } from '../plugin-host/tokens.ts';
+import { meanSquaredError } from './mean-squared-error.ts';
 import { requireTeacher } from './teacher-shape.ts';
 
 const options = z.strictObject({
@@ -54,7 +55,7 @@ export function attentionTransfer(
     ];
     const own = attentionMap(adaptiveAveragePool(student, height, width), power);
     const target = attentionMap(adaptiveAveragePool(teacher, height, width), power);
-    return tf.mean(tf.squaredDifference(own, target), 1);
+    return meanSquaredError(own, target);
   });
 }
 

@@ -14,13 +14,13 @@ export interface EmaOptions {
   readonly warmup?: boolean | { readonly power?: number; readonly gamma?: number } | undefined;
 }
 
-/** A moving average as part of the training state. */
-export interface EmaState {
+/** A moving average as part of the training state; a type, so that it is a tree of tensors. */
+export type EmaState = {
   readonly params: Tensors;
   readonly buffers: Tensors;
   /** `updates`: float32 scalar, ticks so far. */
   readonly counters: Tensors;
-}
+};
 
 /** An average that starts at these values; owns its tensors. */
 export function initialEma(model: { readonly params: Tensors; readonly buffers: Tensors }): EmaState {
@@ -70,11 +70,10 @@ export function updateEma(
         }),
       );
     };
-    const next: Record<keyof EmaState, Tensors> = {
+    return {
       params: follow(ema.params, model.params),
       buffers: follow(ema.buffers, model.buffers),
       counters: { updates: tf.add(updates, 1) },
     };
-    return next;
   });
 }
