@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AlambicError } from '../errors.ts';
 import type { Preprocessing } from '../nn/module.ts';
+import type { Use } from '../plugin-host/use.ts';
 
 /** What travels with a model's weights: enough to build the network, prepare its images and name its outputs. */
 export interface ModelConfig {
@@ -12,6 +13,8 @@ export interface ModelConfig {
   readonly preprocessing: Preprocessing;
   /** Parameter name prefix of the classifier, where the file says it. */
   readonly classifier?: string;
+  /** The model plugin and its options that built the network, where the file is ours. */
+  readonly model?: Use;
 }
 
 const channelValues = z.array(z.number()).min(1);
@@ -19,6 +22,7 @@ const configSchema = z.looseObject({
   architecture: z.string(),
   num_classes: z.int().nonnegative().optional(),
   label_names: z.union([z.array(z.string()), z.record(z.string(), z.string())]).optional(),
+  alambic: z.looseObject({ model: z.looseObject({ use: z.string() }).optional() }).optional(),
   pretrained_cfg: z.looseObject({
     input_size: z.tuple([z.int().positive(), z.int().positive(), z.int().positive()]),
     mean: channelValues,
@@ -32,7 +36,7 @@ const configSchema = z.looseObject({
 
 /** The text of a `config.json` as timm reads it (`timm.create_model('local-dir:FOLDER')`). */
 export function encodeModelConfig(config: ModelConfig): string {
-  const { architecture, classes, labels, preprocessing, classifier } = config;
+  const { architecture, classes, labels, preprocessing, classifier, model } = config;
   const [height, width, channels] = preprocessing.inputSize;
   const json = {
     architecture,
@@ -51,6 +55,8 @@ export function encodeModelConfig(config: ModelConfig): string {
       num_classes: classes,
       ...(classifier === undefined ? {} : { classifier }),
     },
+    // timm reads past keys that it does not know.
+    ...(model === undefined ? {} : { alambic: { model } }),
   };
   return `${JSON.stringify(json, null, 2)}\n`;
 }
@@ -75,7 +81,7 @@ export function decodeModelConfig(text: string, at: string): ModelConfig {
     const { path, message } = parsed.error.issues[0]!;
     throw new AlambicError('MODEL_CONFIG', `${path.join('.') || 'the file'}: ${message}`, { at, hint });
   }
-  const { architecture, num_classes, label_names = [], pretrained_cfg: cfg } = parsed.data;
+  const { architecture, num_classes, label_names = [], pretrained_cfg: cfg, alambic } = parsed.data;
   const [channels, height, width] = cfg.input_size;
   const labels = Array.isArray(label_names) ? label_names : labelsOfIndex(label_names);
   const classes = num_classes ?? cfg.num_classes ?? labels.length;
@@ -110,6 +116,7 @@ export function decodeModelConfig(text: string, at: string): ModelConfig {
       cropShare: cfg.crop_pct,
     },
     ...(cfg.classifier === undefined ? {} : { classifier: cfg.classifier }),
+    ...(alambic?.model === undefined ? {} : { model: alambic.model }),
   };
 }
 

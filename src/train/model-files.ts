@@ -11,6 +11,7 @@ import {
 import { elementCount, tensorData, toFloat32 } from '../formats/tensor-data.ts';
 import { fromTorchLayout, torchShape, toTorchLayout } from '../nn/layout.ts';
 import type { ModelDescription, Preprocessing, Role, Shape } from '../nn/module.ts';
+import type { Use } from '../plugin-host/use.ts';
 import { errnoOf, type FileSystem } from './file-errors.ts';
 import { replaceFolder, statOrUndefined } from './folder-replacement.ts';
 import { cleanLeftovers } from './leftovers.ts';
@@ -28,6 +29,8 @@ export interface ModelToSave {
   /** Class names in the order of the outputs; empty where there are none. */
   readonly labels: readonly string[];
   readonly preprocessing: Preprocessing;
+  /** The model plugin and options that built the network: with it, the folder alone is enough to build it again. */
+  readonly model?: Use;
 }
 
 /** What did not fit between a file and a network. Names are those of the network, but for `unexpected`. */
@@ -60,7 +63,7 @@ export interface LoadModelOptions {
  */
 export async function saveModel(
   folder: string,
-  { description, arrays, labels, preprocessing }: ModelToSave,
+  { description, arrays, labels, preprocessing, model }: ModelToSave,
   { fs = nodeFs }: { readonly fs?: FileSystem } = {},
 ): Promise<void> {
   const classes = description.outputShape.at(-1) ?? 0;
@@ -68,7 +71,14 @@ export async function saveModel(
     throw new AlambicError('MODEL_ARRAYS', `expected ${classes} labels, one a class, got ${labels.length}`);
   const tensors = encodeArrays(description, arrays);
   const { architecture, classifier } = description;
-  const config = encodeModelConfig({ architecture, classes, labels, preprocessing, classifier });
+  const config = encodeModelConfig({
+    architecture,
+    classes,
+    labels,
+    preprocessing,
+    classifier,
+    ...(model === undefined ? {} : { model }),
+  });
   const bytes = Object.values(tensors).reduce((sum, { data }) => sum + data.byteLength, 0);
   if ((await statOrUndefined(fs, dirname(folder)))?.isDirectory()) await cleanLeftovers(dirname(folder), fs);
   await replaceFolder(fs, folder, { what: `model "${basename(folder)}"`, bytes }, async (aside) => {

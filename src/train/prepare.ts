@@ -8,6 +8,7 @@ import type { Backbone, ModelDescription, ModelState, Tensors } from '../nn/modu
 import { ZOO } from '../nn/zoo.ts';
 import type { RunEvent, Transform } from '../plugin-host/contract.ts';
 import type { PluginHost } from '../plugin-host/host.ts';
+import type { Use } from '../plugin-host/use.ts';
 import type { LoadedRecipe } from '../recipe/load.ts';
 import type { Recipe, RecipeStage } from '../recipe/schema.ts';
 import type { NamedStrategy } from './groups.ts';
@@ -60,13 +61,20 @@ export async function prepareRun(loaded: LoadedRecipe, emit: (event: RunEvent) =
     emit,
   });
   const models = new Map<string, StageModel>();
-  for (const [name, { weights: _, ...use }] of Object.entries(recipe.models)) {
+  for (const name of Object.keys(recipe.models)) {
+    const use = modelUse(recipe, name);
     const backbone = host
       .instantiateUse('model', use, { parent: scope })
       .build({ inputSize: networkSize, classes: source.labels.length });
     models.set(name, { name, backbone, description: describe(backbone) });
   }
   return { recipe, host, scope, data, transforms, models, networkSize };
+}
+
+/** A model of a recipe as a use of its plugin, without where its values come from. */
+export function modelUse(recipe: Recipe, name: string): Use {
+  const { weights: _, ...use } = recipe.models[name]!;
+  return use;
 }
 
 const descriptions = new WeakMap<Backbone, ModelDescription>();

@@ -77,7 +77,18 @@ export class RunData {
     return this.splits['test'] === undefined ? this.watched : 'test';
   }
 
+  /** Number of training items that a stage sees with a label. */
+  labelledItems(selection: StageSelection): number {
+    const { indices, labelOf } = this.#select(selection);
+    return indices.reduce((n, index) => n + (labelOf(index) >= 0 ? 1 : 0), 0);
+  }
+
   trainLoader(selection: StageSelection, batchSize: number, seed: number): Loader {
+    const { indices, labels } = this.#select(selection);
+    return this.#loader({ indices, batchSize, shuffle: true, seed, ...(labels === undefined ? {} : { labels }) });
+  }
+
+  #select(selection: StageSelection) {
     const train = this.#split('train');
     const labels =
       selection.labelled === undefined
@@ -85,7 +96,7 @@ export class RunData {
         : selectLabelled(this.source, train, selection.labelled, String(this.#input.seed));
     const labelOf = (index: number) => (labels === undefined ? this.source.items[index]!.label : labels[index]!);
     const indices = selection.use === 'labelled' ? train.filter((index) => labelOf(index) >= 0) : train;
-    return this.#loader({ indices, batchSize, shuffle: true, seed, ...(labels === undefined ? {} : { labels }) });
+    return { indices, labels, labelOf };
   }
 
   /** All items of a split in its order. `limit` takes the first few, for dry runs. */

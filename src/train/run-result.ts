@@ -5,6 +5,8 @@ import type { Latency } from './latency.ts';
 /** One held-out image and what a network says of it; small pixels travel in the result so that the report needs no data set. */
 export interface SamplePrediction {
   readonly id: string;
+  /** Position in the split, the index into every stage's `outcomes`. */
+  readonly item?: number;
   /** Index of the true class; -1 where there is none. */
   readonly label: number;
   readonly predicted: number;
@@ -18,6 +20,17 @@ export interface SamplePrediction {
     readonly channels: number;
     readonly base64: string;
   };
+}
+
+/** What a network said of every item of the held-out split, in its order: so that networks can be compared item by item. */
+export interface Outcomes {
+  /** `1` where the item is right, else `0`. */
+  readonly correct: string;
+  readonly predicted: readonly number[];
+  /** Probability of the predicted class, 0..1, four decimals. */
+  readonly confidence: readonly number[];
+  /** Probability of the true class, 0..1, four decimals; 0 without a label. */
+  readonly truth: readonly number[];
 }
 
 /** What came out of one stage. */
@@ -38,6 +51,7 @@ export interface StageSummary {
   readonly confusion: readonly (readonly number[])[];
   /** Bins of the reliability diagram, from low to high confidence. */
   readonly calibration: readonly ReliabilityBin[];
+  readonly outcomes?: Outcomes;
   readonly parameters: number;
   readonly macs: number;
   readonly latency: Latency;

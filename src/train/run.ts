@@ -16,10 +16,20 @@ import { Evaluator, measure, type Outputs, softmaxRows } from './evaluate.ts';
 import { disposeModel, fingerprint } from './fingerprint.ts';
 import { measureLatency } from './latency.ts';
 import { loadModel, saveModel } from './model-files.ts';
-import { arraysOf, firstValues, type PreparedRun, planStage, prepareRun, type StagePlan, stateOf } from './prepare.ts';
+import {
+  arraysOf,
+  firstValues,
+  modelUse,
+  type PreparedRun,
+  planStage,
+  prepareRun,
+  type StagePlan,
+  stateOf,
+} from './prepare.ts';
 import { openRunFolder, type RunFolder } from './run-folder.ts';
 import type { RunSummary, SamplePrediction, StageSummary } from './run-result.ts';
 import { type StagePoint, StageRunner } from './stage.ts';
+import { standardMetrics } from './standard-metrics.ts';
 
 export interface RunOptions {
   /** Run folder. @default the recipe's, else `runs/<name>-<time>` */
@@ -46,8 +56,6 @@ export interface RunResult {
 
 const STATE_FILE = 'state.safetensors';
 const RESULT_FILE = 'result.json';
-/** Metrics that every evaluation measures, whatever else the recipe asks for. */
-const STANDARD_METRICS = ['accuracy', 'loss', 'calibration'];
 const SAMPLES = 24;
 /** Items of an evaluation batch: large enough to keep the cores busy, small in memory. */
 const EVALUATION_BATCH = 256;
@@ -306,11 +314,7 @@ class Run {
   }
 
   #metrics(): Metric[] {
-    const { host, scope, recipe } = this.#prepared;
-    const names = STANDARD_METRICS.filter((name) => host.has('metric', name));
-    return [...names.map((use) => ({ use })), ...recipe.run.metrics].map((use) =>
-      host.instantiateUse('metric', use, { parent: scope }),
-    );
+    return standardMetrics(this.#prepared);
   }
 
   async #outputs(model: string, state: ModelState, split: string, limited: boolean): Promise<Outputs> {
@@ -341,14 +345,15 @@ class Run {
       arrays: arraysOf(result.state),
       labels: data.labels,
       preprocessing: data.preprocessing(networkSize),
+      model: modelUse(this.#loaded.recipe, stage.model),
     });
     const split = data.heldOut;
     let metrics: Record<string, number> = {};
-    let details = {
+    let details: Pick<StageSummary, 'items' | 'confusion' | 'calibration' | 'samples' | 'outcomes'> = {
       items: 0,
-      confusion: [] as number[][],
-      calibration: [] as StageSummary['calibration'],
-      samples: [] as SamplePrediction[],
+      confusion: [],
+      calibration: [],
+      samples: [],
     };
     if (split !== undefined) {
       const outputs = await this.#outputs(plan.student.name, result.state, split, limited);
@@ -398,6 +403,7 @@ class Run {
       const { data, height, width, channels } = await source.read(index);
       samples.push({
         id: source.items[index]!.id,
+        item: i,
         label: labels[i]!,
         predicted: predicted[i]!,
         probability: confidence[i]!,
@@ -407,7 +413,20 @@ class Run {
     }
     const calibration = new Calibration();
     calibration.update(outputs);
-    return { items: labels.length, confusion: confusionMatrix(outputs), calibration: calibration.bins(), samples };
+    const rounded = (value: number) => Math.round(value * 1e4) / 1e4;
+    const outcomes = {
+      correct: correct.map((right) => (right ? '1' : '0')).join(''),
+      predicted: Array.from(predicted),
+      confidence: Array.from(confidence, rounded),
+      truth: Array.from(labels, (c, i) => (c < 0 ? 0 : rounded(probabilities[i * classes + c]!))),
+    };
+    return {
+      items: labels.length,
+      confusion: confusionMatrix(outputs),
+      calibration: calibration.bins(),
+      samples,
+      outcomes,
+    };
   }
 
   async #saveResult(finished: boolean): Promise<RunSummary> {
