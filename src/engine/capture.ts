@@ -1,7 +1,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import * as tf from '@tensorflow/tfjs-core';
 import { AlambicError } from '../errors.ts';
-import { flattenTree, type Tree, treeLeaves, unflattenTree } from '../tree.ts';
+import { flattenTree, mapTree, type Tree, treeLeaves, unflattenTree } from '../tree.ts';
 import { type EngineMode, engine } from './engine.ts';
 import { type LoweredFunction, lowerToFunction } from './program/lower.ts';
 import { runPasses } from './program/passes.ts';
@@ -51,27 +51,61 @@ interface Compiled {
   readonly sources: ReadonlyMap<Value, { readonly argument: number } | { readonly captured: number }>;
   readonly captured: readonly number[];
   lowered: LoweredFunction | undefined;
+  /** Runs in flight, and whether it is to be freed once there are none: TensorFlow looks a function up when its thread starts. */
+  running: number;
+  disposed: boolean;
 }
 
 function dtypeOf(tensor: Tensor): number {
   return engine().backend.tensorMap.get(tensor.dataId).dtype;
 }
 
-function signatureOf(args: readonly Tree<Tensor>[]): string {
-  let text = '';
-  for (const [path, leaf] of flattenTree<Tensor>(args as Tree<Tensor>)) {
-    if (!(leaf instanceof tf.Tensor)) {
-      throw new AlambicError(
-        'CAPTURE_ARGUMENT',
-        `expected tensors as leaves of the arguments, argument ${path} is ${typeof leaf}`,
-        {
-          hint: 'Make a scalar tensor of numbers that change from call to call; close over those that do not.',
-        },
-      );
+/** The tensors of the arguments, and a text that is equal for equal structures, shapes and types. */
+function describeArguments(args: readonly Tree<Tensor>[]): { leaves: Tensor[]; signature: string } {
+  const leaves: Tensor[] = [];
+  const { tensorMap } = engine().backend;
+  let signature = '';
+  const visit = (node: Tree<Tensor>, path: string): void => {
+    if (node instanceof tf.Tensor) {
+      if (node.isDisposed) {
+        throw new AlambicError('TENSOR_DISPOSED', `argument ${path} is a tensor that was disposed`, {
+          hint: 'Dispose a tensor after its last use; results of captured functions belong to the caller.',
+        });
+      }
+      leaves.push(node);
+      signature += `${tensorMap.get(node.dataId).dtype}[${node.shape.join()}]`;
+      return;
     }
-    text += `${path}:${dtypeOf(leaf)}[${leaf.shape}]`;
-  }
-  return text;
+    if (Array.isArray(node)) {
+      signature += '(';
+      for (let i = 0; i < node.length; i++) {
+        visit(node[i], path === '' ? String(i) : `${path}/${i}`);
+        signature += ',';
+      }
+      signature += ')';
+      return;
+    }
+    if (!isPlainObject(node)) {
+      const found = node === null ? 'null' : typeof node;
+      throw new AlambicError('CAPTURE_ARGUMENT', `expected tensors as leaves of the arguments, ${path} is ${found}`, {
+        hint: 'Make a scalar tensor of numbers that change from call to call; close over those that do not.',
+      });
+    }
+    signature += '{';
+    for (const key of Object.keys(node)) {
+      signature += `${JSON.stringify(key)}:`;
+      visit(node[key]!, `${path}/${key}`);
+    }
+    signature += '}';
+  };
+  visit(args, '');
+  return { leaves, signature };
+}
+
+function isPlainObject(node: unknown): node is { readonly [key: string]: Tree<Tensor> } {
+  if (typeof node !== 'object' || node === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(node);
+  return prototype === Object.prototype || prototype === null;
 }
 
 /** Runs `fn` symbolically. Gives the recorded program before any pass. */
@@ -139,9 +173,8 @@ export function capture<A extends readonly Tree<Tensor>[], R extends Tree<Tensor
   const cache = new Map<string, Compiled>();
   let latest: Compiled | undefined;
 
-  const compile = (args: A): Compiled => {
+  const compile = (args: A, leaves: readonly Tensor[]): Compiled => {
     const started = performance.now();
-    const leaves = treeLeaves<Tensor>(args as Tree<Tensor>);
     const inputs = leaves.map((leaf) => ({ dtype: dtypeOf(leaf), shape: leaf.shape }));
     const recorded = recordProgram(name, inputs, (symbols) =>
       fn(...(unflattenTree<Tensor, Tensor>(args as Tree<Tensor>, symbols) as unknown as A)),
@@ -160,7 +193,7 @@ export function capture<A extends readonly Tree<Tensor>[], R extends Tree<Tensor
       results.push(value);
       return { result: results.length - 1 };
     });
-    const compiled: Compiled = {
+    return {
       program: { ...optimised, outputs: results },
       info: {
         recordedOps: recorded.program.ops.length,
@@ -172,94 +205,96 @@ export function capture<A extends readonly Tree<Tensor>[], R extends Tree<Tensor
       sources,
       captured: ids,
       lowered: undefined,
+      running: 0,
+      disposed: false,
     };
-    return compiled;
   };
 
-  const find = (args: A): Compiled => {
+  const find = (args: A): { compiled: Compiled; leaves: readonly Tensor[]; ids: readonly number[] } => {
+    const { leaves, signature } = describeArguments(args);
     // Values still lying in JavaScript are uploaded first: inside the recording they would become constants.
-    engine().backend.getInputTensorIds(treeLeaves<Tensor>(args as Tree<Tensor>));
-    const signature = signatureOf(args as readonly Tree<Tensor>[]);
+    const ids = engine().backend.getInputTensorIds(leaves);
     let compiled = cache.get(signature);
     if (compiled === undefined) {
-      compiled = compile(args);
+      compiled = compile(args, leaves);
       cache.set(signature, compiled);
     }
     latest = compiled;
-    return compiled;
+    return { compiled, leaves, ids };
   };
 
   const runEager = (args: A): R => {
-    const { backend } = engine();
-    backend.getInputTensorIds(treeLeaves<Tensor>(args as Tree<Tensor>));
-    const given = new Set(treeLeaves<Tensor>(args as Tree<Tensor>));
-    const result = tf.tidy(() => {
-      const out = fn(...args);
-      // A leaf passed through is cloned, so that results can be disposed without harm to the arguments.
-      const leaves = treeLeaves<Tensor>(out).map((leaf) => (given.has(leaf) ? tf.clone(leaf) : leaf));
-      return unflattenTree<Tensor, Tensor>(out, leaves) as never;
+    engine().backend.getInputTensorIds(describeArguments(args).leaves);
+    // Each leaf is cloned, so that results can be disposed without harm to arguments, outer tensors or each other.
+    return tf.tidy(() => mapTree<Tensor, Tensor>(fn(...args), (leaf) => tf.clone(leaf)) as never) as R;
+  };
+
+  const free = (compiled: Compiled): void => {
+    const { binding } = engine();
+    if (compiled.lowered !== undefined) binding.removeFunction(compiled.lowered.name);
+    for (const id of compiled.captured) binding.deleteTensor(id);
+  };
+
+  const execute = async (compiled: Compiled, ids: readonly number[], mode: EngineMode): Promise<Tensor[]> => {
+    if (compiled.program.outputs.length === 0) return [];
+    const { binding, backend } = engine();
+    if (compiled.lowered === undefined) {
+      compiled.lowered = lowerToFunction(binding.library, binding.opDefs, compiled.program);
+      binding.addFunction(compiled.lowered);
+    }
+    const inputs = compiled.lowered.inputs.map((value) => {
+      const source = compiled.sources.get(value)!;
+      return 'argument' in source ? ids[source.argument]! : source.captured;
     });
-    return result as R;
+    compiled.running++;
+    try {
+      const results = await binding.runFunction(compiled.lowered, compiled.program, inputs, mode === 'xla');
+      return results.map((metadata) => backend.createOutputTensor(metadata));
+    } finally {
+      compiled.running--;
+      if (compiled.disposed && compiled.running === 0) free(compiled);
+    }
   };
 
   const run = async (...args: A): Promise<R> => {
-    const mode = options.mode ?? engine().mode;
-    if (engine().binding.recording) {
+    const { mode: engineMode, binding, backend } = engine();
+    const mode = options.mode ?? engineMode;
+    if (binding.recording) {
       throw new AlambicError('RECORDING_NESTED', `"${name}" was called while another function is being recorded`, {
         hint: 'Call the plain function instead of the captured one.',
       });
     }
     if (mode === 'eager') return runEager(args);
-    const { binding, backend } = engine();
-    const compiled = find(args);
-    if (compiled.lowered === undefined && compiled.program.outputs.length > 0) {
-      compiled.lowered = lowerToFunction(binding.library, binding.opDefs, compiled.program);
-      binding.addFunction(compiled.lowered);
-    }
-    const leaves = treeLeaves<Tensor>(args as Tree<Tensor>);
-    const ids = backend.getInputTensorIds(leaves);
-    const idOf = (value: Value) => {
-      const source = compiled.sources.get(value)!;
-      return 'argument' in source ? ids[source.argument]! : source.captured;
-    };
-    // Passed-through leaves are cloned before anything is awaited: the caller may dispose the arguments meanwhile.
-    const passed = compiled.outputs.map((output) =>
-      'argument' in output ? tf.clone(leaves[output.argument]!) : undefined,
-    );
-    const results =
-      compiled.lowered === undefined
-        ? []
-        : (
-            await binding.runFunction(
-              compiled.lowered,
-              compiled.program,
-              compiled.lowered.inputs.map(idOf),
-              mode === 'xla',
-            )
-          ).map((metadata) => backend.createOutputTensor(metadata));
-    const out = compiled.outputs.map((output, i) => {
-      if ('result' in output) return results[output.result]!;
-      if ('argument' in output) return passed[i]!;
-      throw new AlambicError('CAPTURE_RESULT', `"${name}" returns a tensor that it neither computed nor was given`);
+    const { compiled, leaves, ids } = find(args);
+    // What is passed through is cloned before anything is awaited: the caller may dispose the arguments meanwhile.
+    const passed = compiled.outputs.map((output) => {
+      if ('argument' in output) return tf.clone(leaves[output.argument]!);
+      if ('captured' in output) return backend.createOutputTensor(binding.share(output.captured));
+      return undefined;
     });
-    return unflattenTree<null, Tensor>(compiled.structure, out) as R;
+    try {
+      const results = await execute(compiled, ids, mode);
+      const out = compiled.outputs.map((output, i) => ('result' in output ? results[output.result]! : passed[i]!));
+      return unflattenTree<null, Tensor>(compiled.structure, out) as R;
+    } catch (error) {
+      for (const tensor of passed) tensor?.dispose();
+      throw error;
+    }
   };
 
-  return Object.assign(run, {
-    record: (...args: A): RecordingInfo => find(args).info,
-    get program() {
-      return latest?.program;
-    },
+  const captured = Object.assign(run, {
+    record: (...args: A): RecordingInfo => find(args).compiled.info,
     dispose: () => {
-      const { binding } = engine();
       for (const compiled of cache.values()) {
-        if (compiled.lowered !== undefined) binding.removeFunction(compiled.lowered.name);
-        for (const id of compiled.captured) binding.deleteTensor(id);
+        compiled.disposed = true;
+        if (compiled.running === 0) free(compiled);
       }
       cache.clear();
       latest = undefined;
     },
-  }) as Captured<A, R>;
+  });
+  Object.defineProperty(captured, 'program', { get: () => latest?.program });
+  return captured as Captured<A, R>;
 }
 
 /** Shape and type of an argument of a dry run. */

@@ -98,6 +98,9 @@ function sameShape(a: Value, b: Value): boolean {
 }
 
 function isConstantOf(value: Value, number: number): boolean {
+  if (value.op.type === 'ZerosLike') return number === 0;
+  if (value.op.type === 'OnesLike') return number === 1;
+  if (value.op.type === 'Fill') return isConstantOf(value.op.inputs[1]!, number);
   if (value.op.type !== 'Const' || value.dtype !== 1) return false;
   const bytes = value.op.constant;
   if (bytes === undefined || bytes.length === 0 || bytes.length > LARGEST_COMPARED) return false;

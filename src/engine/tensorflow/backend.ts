@@ -4,6 +4,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { AlambicError } from '../../errors.ts';
 import type { Attr } from '../program/program.ts';
 import type { TensorflowBinding, TensorMetadata } from './binding.ts';
+import { completeGradients } from './gradient-replacements.ts';
+import { refuseRandomOps, replaceKernels } from './kernel-replacements.ts';
 
 /** The part of tfjs-node's backend class that the engine calls; several members are private in its own typing. */
 export interface NodeBackend {
@@ -51,10 +53,13 @@ export async function registerBackend(binding: TensorflowBinding): Promise<NodeB
   restoreRemovedUtil();
   tf.env().set('PROD', true); // keeps tfjs from printing its advice to install tfjs-node
   await import('@tensorflow/tfjs'); // registers the gradients of tfjs-core's ops, which core alone does not have
+  completeGradients();
   const { NodeJSKernelBackend } = requireKernels('nodejs_kernel_backend.js') as {
     NodeJSKernelBackend: new (binding: TensorflowBinding, name: string) => NodeBackend;
   };
   requireKernels('register_all_kernels.js');
+  replaceKernels();
+  refuseRandomOps(binding);
   tf.registerBackend('tensorflow', () => new NodeJSKernelBackend(binding, '@tensorflow/tfjs-node-gpu') as never, 3);
   await tf.setBackend('tensorflow');
   await tf.ready();

@@ -139,8 +139,10 @@ export class TensorflowBinding {
     return this.#put(this.#upload(dtype, [...shape], bytes));
   }
 
+  /** Frees a tensor, or gives up one of its owners. A tensor of a recording that is over is gone already. */
   deleteTensor(id: number): void {
-    const entry = this.#entry(id);
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
     if (entry.kind !== 'eager') {
       this.#entries.delete(id);
       return;
@@ -150,6 +152,13 @@ export class TensorflowBinding {
       this.#c.deleteHandle(entry.handle);
       this.#entries.delete(id);
     }
+  }
+
+  /** One more owner of a tensor that exists: it lives until each has deleted it. */
+  share(id: number): TensorMetadata {
+    const entry = this.#entry(id) as EagerEntry;
+    entry.owners++;
+    return { id, shape: [...entry.shape], dtype: entry.dtype };
   }
 
   tensorDataSync(id: number): HostValues {
@@ -394,10 +403,12 @@ export class TensorflowBinding {
     // An output of unknown rank is harmless while nobody reads it (FusedBatchNormV3's sixth); an unknown dimension is not.
     const shape = value.shape?.map((n) => {
       if (n < 0) {
+        const at = userLine(value.op.origin);
         throw new AlambicError(
           'SHAPE_UNKNOWN',
           `op ${value.op.type} gives a tensor of unknown shape [${value.shape}] inside a recorded function`,
           {
+            ...(at === undefined ? {} : { at }),
             hint: 'Recorded functions need static shapes: avoid ops whose result shape depends on values (where, unique, boolean masks).',
           },
         );
@@ -410,7 +421,7 @@ export class TensorflowBinding {
   #adopt(handle: Pointer, value?: Value): TensorMetadata {
     const c = this.#c;
     const known = value?.shape;
-    if (known !== undefined && known.every((n) => n >= 0)) {
+    if (known?.every((n) => n >= 0)) {
       const id = this.#put({ kind: 'eager', handle, dtype: value!.dtype, shape: known, owners: 1 });
       return { id, shape: [...known], dtype: value!.dtype };
     }
