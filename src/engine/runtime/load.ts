@@ -5,6 +5,7 @@ import { AlambicError } from '../../errors.ts';
 import { hasNvidiaDevice } from './driver.ts';
 import { isFittingVersion, TENSORFLOW_SERIES } from './manifest.ts';
 import { libraryNames, platformOf } from './platform.ts';
+import { type FileDescriptors, withoutStartLines } from './start-lines.ts';
 
 /** TensorFlow's library, open in this process. */
 export interface LoadedLibrary {
@@ -19,7 +20,7 @@ export interface LoadedLibrary {
 }
 
 /** The functions of the C library that loading needs. */
-interface Linker {
+interface Linker extends FileDescriptors {
   open(path: string): unknown;
   find(handle: unknown, symbol: string): boolean;
   setEnvironment(name: string, value: string): void;
@@ -29,11 +30,11 @@ const RTLD_NOW = 0x2;
 /** Never unloaded: koffi closes its libraries at exit, and TensorFlow's own threads would then crash the process. */
 const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
 
-let linker: Linker | undefined;
+let bound: Linker | undefined;
 
 function openLinker(): Linker {
-  linker ??= bindLinker();
-  return linker;
+  bound ??= bindLinker();
+  return bound;
 }
 
 function bindLinker(): Linker {
@@ -43,6 +44,8 @@ function bindLinker(): Linker {
   const dlopen = c.func('void *dlopen(const char *path, int flags)');
   const dlsym = c.func('void *dlsym(void *handle, const char *symbol)');
   const dlerror = c.func('const char *dlerror()');
+  const dup = c.func('int dup(int descriptor)');
+  const dup2 = c.func('int dup2(int descriptor, int target)');
   const setenv = c.func('int setenv(const char *name, const char *value, int overwrite)');
   return {
     open(path) {
@@ -51,6 +54,8 @@ function bindLinker(): Linker {
       return handle;
     },
     find: (handle, symbol) => dlsym(handle, symbol) !== null,
+    duplicate: (descriptor) => Number(dup(descriptor)),
+    duplicateTo: (descriptor, target) => Number(dup2(descriptor, target)),
     setEnvironment(variable, value) {
       process.env[variable] = value;
       // In a worker thread process.env is a copy, which the library does not see.
@@ -82,11 +87,15 @@ export function loadLibrary(folder: string, symbols: readonly string[] = []): Lo
       hint: '`alambic runtime install` brings the libraries; or point ALAMBIC_TENSORFLOW_DIR to a folder that has them.',
     });
   }
-  const { open, find, setEnvironment } = openLinker();
+  const linker = openLinker();
+  const { open, find, setEnvironment } = linker;
   setEnvironment('TF_ENABLE_ONEDNN_OPTS', process.env['TF_ENABLE_ONEDNN_OPTS'] ?? '1');
   setEnvironment('TF_CPP_MIN_LOG_LEVEL', process.env['TF_CPP_MIN_LOG_LEVEL'] ?? '2');
   preloadSolver(folder, open);
-  open(framework);
+  const level = Number(process.env['TF_CPP_MIN_LOG_LEVEL']);
+  if (level >= 1) withoutStartLines(linker, () => open(framework));
+  else open(framework);
+  setLogLevel(framework, linker, level);
   const handle = open(cc);
   const requireSymbols = (wanted: readonly string[]): void => {
     const missing = wanted.filter((symbol) => !find(handle, symbol));
@@ -110,6 +119,14 @@ export function loadLibrary(folder: string, symbols: readonly string[] = []): Lo
     });
   }
   return { library, version, oneDnn: process.env['TF_ENABLE_ONEDNN_OPTS'] !== '0', requireSymbols };
+}
+
+/** TensorFlow reads TF_CPP_MIN_LOG_LEVEL but its log library does not, so that is told itself; the name holds the release of Abseil. */
+const SET_LOG_LEVEL = '_ZN4absl12lts_2025081414SetMinLogLevelENS0_18LogSeverityAtLeastE';
+
+function setLogLevel(framework: string, { open, find }: Linker, level: number): void {
+  if (!(level >= 0 && level <= 3) || !find(open(framework), SET_LOG_LEVEL)) return;
+  koffi.load(framework).func(SET_LOG_LEVEL, 'void', ['int'])(level);
 }
 
 const OTHER_LIBRARY =
