@@ -30,6 +30,8 @@ export interface CommandCall {
   readonly args: readonly (string | readonly string[])[];
   readonly options: CommandOptions;
   readonly writer: Writer;
+  /** The command line as it was typed, for the report. */
+  readonly commandLine: string;
 }
 
 /** A command's module exports one of these as `run`: it resolves to the exit code, or throws. */

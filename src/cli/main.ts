@@ -41,10 +41,15 @@ export async function main(
     const { command, args, options } = parseCommandLine(readCommandTable(), argv);
     writer = new Writer(terminal, options);
     const { run } = await COMMANDS[command]!();
-    return await run({ args, options, writer });
+    return await run({ args, options, writer, commandLine: ['alambic', ...argv.map(quoteWord)].join(' ') });
   } catch (error) {
     writer.json(errorObject(error));
     writer.error(errorText(error, { colors: writer.errorColors, debug: terminal.env['ALAMBIC_DEBUG'] === '1' }));
     return exitCodeOf(error);
   }
+}
+
+/** A word as a shell would take it. */
+function quoteWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -2,7 +2,7 @@ import type { RunEvent } from '../plugin-host/contract.ts';
 import type { Colors } from './colors.ts';
 import { groupTable } from './group-table.ts';
 import type { Progress } from './progress.ts';
-import { formatDuration, formatInteger, formatMetric, formatPercent } from './quantities.ts';
+import { formatDuration, formatInteger, formatMetric, formatNumber, formatPercent, shortNames } from './quantities.ts';
 import { clip } from './text-table.ts';
 
 interface Look {
@@ -31,10 +31,9 @@ export function linesOf(event: RunEvent, progress: Progress, { colors, width }: 
     case 'phase':
       return [`${colors.bold(event.stage)}  phase ${event.phase + 1}`, ...groupTable(event.groups, colors, width)];
     case 'stage-end': {
-      const { shown } = resultText(event.metrics);
-      return [
-        `${colors.green('✓')} ${colors.bold(event.stage)}  ${shown}${shown === '' ? '' : '  '}${colors.dim(formatDuration(event.seconds))}`,
-      ];
+      const shown = resultText(event.metrics, '');
+      const took = colors.dim(formatDuration(event.seconds));
+      return [`${colors.green('✓')} ${[colors.bold(event.stage), ...(shown === '' ? [] : [shown]), took].join('  ')}`];
     }
     case 'warning':
       return [`${colors.yellow('warning')} ${event.message} ${colors.dim(`[${event.code}]`)}`];
@@ -44,34 +43,40 @@ export function linesOf(event: RunEvent, progress: Progress, { colors, width }: 
         colors.dim(`go on with --run ${progress.folder} --resume`),
       ];
     case 'run-end':
-      return [colors.dim(`done in ${formatDuration(event.seconds)}`)];
+      return progress.interrupted ? [] : [colors.dim(`done in ${formatDuration(event.seconds)}`)];
+    case 'evaluation':
+      // After its last epoch a stage is measured on the held-out split: the number that counts.
+      return progress.stage === undefined ? [`  ${resultText(event.metrics, event.split)}`] : [];
     case 'recorded':
     case 'step':
-    case 'evaluation':
     case 'epoch-end':
     case 'checkpoint':
       return [];
   }
 }
 
-/** The metrics that say how good a stage came out: test before dev, top1 before loss. */
-function resultText(metrics: Readonly<Record<string, number>>): { shown: string } {
-  const names = Object.keys(metrics);
-  const split = names.some((name) => name.startsWith('test/'))
-    ? 'test/'
-    : names.some((name) => name.startsWith('dev/'))
-      ? 'dev/'
-      : '';
-  const wanted = ['top1', 'loss'].map((name) => `${split}${name}`).filter((name) => name in metrics);
-  const list = wanted.length > 0 ? wanted : names.slice(0, 2);
-  return { shown: list.map((name) => `${name.replace('/', ' ')} ${formatMetric(name, metrics[name]!)}`).join('  ') };
+/** The metrics that say how good a stage came out: of the held-out split rather than of training, top1 and loss. */
+function resultText(metrics: Readonly<Record<string, number>>, split: string): string {
+  const prefix = ['test/', 'dev/'].find((start) => Object.keys(metrics).some((name) => name.startsWith(start))) ?? '';
+  const names = ['top1', 'loss'].map((name) => `${prefix}${name}`).filter((name) => name in metrics);
+  const list = names.length > 0 ? names : Object.keys(metrics).slice(0, 2);
+  const label = split === '' ? '' : `${split} `;
+  return list.map((name) => `${label}${name.replace('/', ' ')} ${formatMetric(name, metrics[name]!)}`).join('  ');
 }
 
 /** One line that says where a stage stands, for logs that are not redrawn. */
 export function stepLine(progress: Progress, now: number): string {
   const { stage } = progress;
   if (stage === undefined) return '';
-  const losses = Object.entries(stage.losses).map(([name, value]) => `${name} ${formatMetric(name, value)}`);
+  const { total, ...terms } = stage.losses;
+  const short = shortNames(Object.keys(terms));
+  const values = Object.entries(terms).map(([name, value]): [string, number] => [short.get(name)!, value]);
+  // A single term of weight 1 is the total itself.
+  const shown =
+    values.length === 1 && values[0]![1] === total
+      ? values
+      : Object.entries({ loss: total ?? Number.NaN }).concat(values);
+  const losses = shown.map(([name, value]) => `${name} ${formatNumber(value)}`);
   const left = progress.secondsLeftOfStage(now);
   return [
     `[${clip(stage.name, 24)}]`,

@@ -1,6 +1,6 @@
 import type { GroupRow } from '../plugin-host/contract.ts';
 import type { Colors } from './colors.ts';
-import { formatInteger, formatNumber } from './quantities.ts';
+import { formatInteger, formatSetting } from './quantities.ts';
 import { textTable } from './text-table.ts';
 
 /** The table of groups that stands before a stage and a phase: who trains, at what rate; printed = used. */
@@ -10,8 +10,8 @@ export function groupTable(groups: readonly GroupRow[], colors: Colors, width: n
       group,
       formatInteger(parameters),
       trainable ? 'trains' : 'frozen',
-      trainable ? formatNumber(rate) : '–',
-      trainable && decay > 0 ? formatNumber(decay) : '–',
+      trainable ? formatSetting(rate) : '–',
+      trainable && decay > 0 ? formatSetting(decay) : '–',
       mode,
     ];
     return trainable ? cells : cells.map((cell) => colors.dim(cell));

@@ -1,6 +1,14 @@
 import type { Colors } from './colors.ts';
 import type { Progress, StageProgress } from './progress.ts';
-import { formatBytes, formatDuration, formatInteger, formatMetric, formatNumber, formatPercent } from './quantities.ts';
+import {
+  formatBytes,
+  formatDuration,
+  formatInteger,
+  formatMetric,
+  formatNumber,
+  formatPercent,
+  shortNames,
+} from './quantities.ts';
 import { clip, padTo, visibleWidth } from './text-table.ts';
 
 const LABEL = 8;
@@ -31,7 +39,14 @@ export function renderBlock(progress: Progress, look: { width: number; colors: C
     }));
     const trend =
       stage.history.length > 1 ? [{ label: '', value: sparkline(stage.history.slice(-24)), paint: colors.cyan }] : [];
-    lines.push(...cells(split, [...shown, { label: 'epoch', value: String(epoch + 1) }, ...trend], width, colors));
+    lines.push(
+      ...cells(
+        split,
+        [...shown, { label: 'epoch', value: String(Math.min(epoch + 1, stage.epochs)) }, ...trend],
+        width,
+        colors,
+      ),
+    );
   }
   lines.push(...cells('speed', resourceCells(stage, colors), width, colors));
   return lines.join('\n');
@@ -81,8 +96,13 @@ function lossCells(stage: StageProgress, colors: Colors): Cell[] {
   const paint = (value: number) => (Number.isFinite(value) ? {} : { paint: colors.red });
   if (total !== undefined) out.push({ label: '', value: formatNumber(total), ...paint(total) });
   // A single term of weight 1 is the total itself.
-  if (names.length === 1 && terms[names[0]!] === total) return [{ ...out[0]!, label: names[0]! }];
-  return [...out, ...names.map((name) => ({ label: name, value: formatNumber(terms[name]!), ...paint(terms[name]!) }))];
+  if (names.length === 1 && terms[names[0]!] === total)
+    return [{ ...out[0]!, label: shortNames(names).get(names[0]!)! }];
+  const short = shortNames(names);
+  return [
+    ...out,
+    ...names.map((name) => ({ label: short.get(name)!, value: formatNumber(terms[name]!), ...paint(terms[name]!) })),
+  ];
 }
 
 function resourceCells(stage: StageProgress, colors: Colors): Cell[] {

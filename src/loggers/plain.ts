@@ -6,7 +6,7 @@ import { Progress } from './progress.ts';
 export interface PlainLoggerOptions {
   readonly write: (line: string) => void;
   readonly colors: Colors;
-  /** Least milliseconds between two lines about steps. @default 10000 */
+  /** Least milliseconds between two lines about steps; a tenth of it between two about evaluations. @default 10000 */
   readonly interval?: number;
   /** Columns; a log file has as many as it likes. @default 120 */
   readonly width?: number;
@@ -14,11 +14,11 @@ export interface PlainLoggerOptions {
   readonly now?: () => number;
 }
 
-/** Follows a run where nothing can be redrawn (a file, CI): one line per evaluation, and one per interval about steps. */
+/** Follows a run where nothing can be redrawn (a file, CI): one line per interval about steps, and some about evaluations. */
 export class PlainLogger implements Listener {
   readonly #options: Required<PlainLoggerOptions>;
   readonly #progress = new Progress();
-  #last = Number.NEGATIVE_INFINITY;
+  #last = { step: Number.NEGATIVE_INFINITY, evaluation: Number.NEGATIVE_INFINITY };
 
   constructor(options: PlainLoggerOptions) {
     this.#options = { interval: 10_000, width: 120, now: () => performance.now(), ...options };
@@ -29,11 +29,20 @@ export class PlainLogger implements Listener {
     const at = now();
     this.#progress.take(event, at);
     for (const line of linesOf(event, this.#progress, { colors, width })) write(line);
-    if (event.type === 'evaluation') write(evaluationLine(event));
-    if (event.type === 'stage-start') this.#last = Number.NEGATIVE_INFINITY;
-    if (event.type === 'step' && at - this.#last >= interval) {
-      this.#last = at;
+    if (event.type === 'stage-start')
+      this.#last = { step: Number.NEGATIVE_INFINITY, evaluation: Number.NEGATIVE_INFINITY };
+    if (event.type === 'step' && at - this.#last.step >= interval) {
+      this.#last.step = at;
       write(stepLine(this.#progress, at));
+    }
+    // A small stage may be evaluated many times a second.
+    if (
+      event.type === 'evaluation' &&
+      this.#progress.stage !== undefined &&
+      at - this.#last.evaluation >= interval / 10
+    ) {
+      this.#last.evaluation = at;
+      write(evaluationLine(event));
     }
   }
 }

@@ -36,6 +36,7 @@ export class Progress {
   folder = '';
   resumed = false;
   startedAt = 0;
+  interrupted = false;
   stage: StageProgress | undefined;
   /** Seconds and relative work of finished stages. */
   readonly finished = new Map<string, number>();
@@ -71,10 +72,12 @@ export class Progress {
         this.finished.set(event.stage, event.seconds);
         this.stage = undefined;
         break;
+      case 'interrupted':
+        this.interrupted = true;
+        break;
       case 'checkpoint':
       case 'warning':
       case 'run-end':
-      case 'interrupted':
         break;
     }
   }

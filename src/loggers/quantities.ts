@@ -48,6 +48,11 @@ export function formatNumber(value: number, significant = 4): string {
   return fixedPrecision(value, significant);
 }
 
+/** A number that somebody set, such as a rate: as short as it goes, `0.05`, `5e-7`. */
+export function formatSetting(value: number): string {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : formatNumber(value);
+}
+
 /** `0.9134` -> `91.3 %`. */
 export function formatPercent(share: number, decimals = 1): string {
   return Number.isFinite(share) ? `${(share * 100).toFixed(decimals)} %` : formatNumber(share);
@@ -82,4 +87,12 @@ export function isShare(name: string): boolean {
 /** A metric in the unit that its name implies: `top1` in percent, `loss` as a number. */
 export function formatMetric(name: string, value: number): string {
   return isShare(name) ? formatPercent(value) : formatNumber(value);
+}
+
+/** Names without what stands before the last slash, where the rest alone tells them apart: `supervised/ce` -> `ce`. */
+export function shortNames(names: readonly string[]): ReadonlyMap<string, string> {
+  const last = (name: string) => name.slice(name.lastIndexOf('/') + 1);
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(last(name), (counts.get(last(name)) ?? 0) + 1);
+  return new Map(names.map((name) => [name, counts.get(last(name)) === 1 ? last(name) : name.replaceAll('/', ' ')]));
 }

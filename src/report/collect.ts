@@ -1,57 +1,38 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { AlambicError } from '../errors.ts';
 import { type LoggedEvent, readLog } from '../loggers/log-lines.ts';
 import type { GroupRow } from '../plugin-host/contract.ts';
-import { type Curve, RESULT_FILE, type ReportData, type ResultFile, type StageHistory } from './report-data.ts';
+import { readRunSummary } from '../train/run.ts';
+import { runPaths } from '../train/run-folder.ts';
+import type { Curve, ReportData, StageHistory } from './report-data.ts';
+import { resultOf, samplesOf } from './run-summary.ts';
 
 /**
  * Collects what the report shows from a run folder: `result.json`, `run.jsonl`, `recipe.yaml`.
  *
- * @throws AlambicError REPORT_NO_RESULT, REPORT_FORMAT, LOG_MISSING, LOG_DAMAGED.
+ * @throws AlambicError RUN_RESULT, REPORT_NO_RECIPE, LOG_MISSING, LOG_DAMAGED.
  */
 export async function collectReport(folder: string): Promise<ReportData> {
-  const result = await readResult(join(folder, RESULT_FILE));
-  const events = await readLog(join(folder, 'run.jsonl'));
+  const paths = runPaths(folder);
+  const summary = await readRunSummary(folder);
+  const events = await readLog(paths.log);
   let recipe: string;
   try {
-    recipe = await readFile(join(folder, 'recipe.yaml'), 'utf8');
+    recipe = await readFile(paths.recipe, 'utf8');
   } catch (cause) {
     throw new AlambicError('REPORT_NO_RECIPE', 'expected the resolved recipe of the run here', {
-      at: join(folder, 'recipe.yaml'),
+      at: paths.recipe,
       hint: 'Name the folder of a run.',
       cause,
     });
   }
-  return { result, history: historyOf(events), warnings: warningsIn(events), recipe };
-}
-
-/** Reads a run's result. */
-export async function readResult(path: string): Promise<ResultFile> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (cause) {
-    throw new AlambicError('REPORT_NO_RESULT', 'expected the result of a finished run here', {
-      at: path,
-      hint: 'Finish the run first: `--resume` goes on with it.',
-      cause,
-    });
-  }
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new AlambicError('REPORT_FORMAT', 'expected JSON', { at: path, hint: 'Evaluate the run again.', cause });
-  }
-  const { format, version } = (value ?? {}) as Partial<ResultFile>;
-  if (format !== 'alambic-result' || version !== 1) {
-    throw new AlambicError('REPORT_FORMAT', `expected alambic-result version 1, got ${format} version ${version}`, {
-      at: path,
-      hint: 'The run was made by another version of alambic: evaluate it again.',
-    });
-  }
-  return value as ResultFile;
+  const result = resultOf(summary);
+  return {
+    result: { ...result, samples: await samplesOf(summary), startedAt: events[0]?.time },
+    history: historyOf(events),
+    warnings: warningsIn(events),
+    recipe,
+  };
 }
 
 interface Collected {

@@ -1,6 +1,6 @@
 import { AlambicError } from '../errors.ts';
 import { type Interval, pairedDifference, unpairedDifference, wilsonInterval } from './interval.ts';
-import type { ResultFile, StageResult } from './report-data.ts';
+import type { ReportResult, StageResult } from './report-data.ts';
 
 /** A stage's result beside the others. */
 export interface ComparisonRow {
@@ -22,7 +22,7 @@ export interface Headline {
 }
 
 /** Rows of the comparison, in the result's order. */
-export function compareStages(result: ResultFile): ComparisonRow[] {
+export function compareStages(result: ReportResult): ComparisonRow[] {
   const baseline = result.stages.find(({ stage }) => stage === result.baseline);
   const taught = new Set(result.stages.flatMap(({ teachers }) => teachers));
   return result.stages.map((stage) => {
@@ -80,7 +80,7 @@ function accuracyOf({ stage, metrics }: StageResult): number {
   return top1;
 }
 
-function teacherOf(result: ResultFile, { teachers }: StageResult): StageResult | undefined {
+function teacherOf(result: ReportResult, { teachers }: StageResult): StageResult | undefined {
   return result.stages.find(({ stage, model }) => teachers.includes(stage) || teachers.includes(model));
 }
 

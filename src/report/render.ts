@@ -53,7 +53,7 @@ ${calibrationSection(rows, colorOf)}
 ${result.samples.length > 0 && samplesSection(data, headline)}
 ${trainingSection(data)}
 ${setupSection(data)}
-<footer>Made by alambic ${result.environment.alambic} in ${formatDuration(result.seconds)}. Intervals are 95 % (Wilson); differences on the same images are compared in pairs.</footer>
+<footer>Made by alambic in ${formatDuration(result.seconds)}. Intervals are 95 % (Wilson); models that saw the same images are compared in pairs.</footer>
 </main>
 </body>
 </html>

@@ -1,8 +1,5 @@
 import type { GroupRow } from '../plugin-host/contract.ts';
 
-/** File name of the result within a run folder. */
-export const RESULT_FILE = 'result.json';
-
 /** Reliability of one interval of confidence. */
 export interface CalibrationBin {
   /** Mean confidence of its items, 0..1. */
@@ -64,38 +61,23 @@ export interface Sample {
   readonly predictions: readonly SamplePrediction[];
 }
 
-export interface Environment {
-  readonly alambic: string;
-  readonly tensorflow: string;
-  readonly node: string;
-  readonly platform: string;
-  readonly cpu: string;
-  readonly cores: number;
-  readonly memoryBytes: number;
-  readonly device: string;
-  readonly mode: string;
-}
-
-/** `result.json` of a run: everything the report shows that is not in the log. */
-export interface ResultFile {
-  readonly format: 'alambic-result';
-  readonly version: 1;
+/** What a run came to, ready to be shown. */
+export interface ReportResult {
   /** Name of the recipe. */
   readonly name: string;
-  readonly description?: string;
+  readonly description?: string | undefined;
   readonly labels: readonly string[];
   /** Name of the held-out split. */
   readonly split: string;
   /** Stages in the order of the table. */
   readonly stages: readonly StageResult[];
   /** Stage that the others are compared with. */
-  readonly baseline?: string;
+  readonly baseline?: string | undefined;
   readonly samples: readonly Sample[];
-  readonly environment: Environment;
-  readonly seed: number;
-  readonly command: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
+  /** Versions, machine, engine, seed, command: by name, in the order in which they are shown. */
+  readonly environment: Readonly<Record<string, string | number>>;
+  /** ISO 8601, where the log says it. */
+  readonly startedAt?: string | undefined;
   readonly seconds: number;
 }
 
@@ -121,7 +103,7 @@ export interface StageHistory {
 
 /** Everything that the report shows. */
 export interface ReportData {
-  readonly result: ResultFile;
+  readonly result: ReportResult;
   readonly history: readonly StageHistory[];
   readonly warnings: readonly { readonly code: string; readonly message: string }[];
   /** Text of the resolved recipe. */

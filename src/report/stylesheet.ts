@@ -28,13 +28,13 @@ nav a:hover{color:var(--ink);text-decoration:underline;text-underline-offset:3px
 .lead{font-size:1.125rem;max-width:62ch;overflow-wrap:anywhere}
 .note{margin-top:12px;color:var(--bad)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:20px 24px;margin:36px 0;padding:22px 0;border-block:1px solid var(--line)}
-.facts div{display:flex;flex-direction:column-reverse}
+.facts div{display:flex;flex-direction:column-reverse;justify-content:flex-end}
 .facts dt{color:var(--soft);font-size:.875rem}
 .facts dd{font-size:1.375rem;font-weight:600;letter-spacing:-.02em;line-height:1.3}
 .intervals{margin:8px 0 0;padding-bottom:4px}
 .interval-row{display:grid;grid-template-columns:minmax(72px,150px) 1fr 62px;gap:16px;align-items:center;height:34px}
 .interval-name{font-weight:550;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.interval-value{text-align:right;font-weight:600}
+.interval-value{text-align:right;font-weight:600;white-space:nowrap}
 .interval-track{position:relative;height:34px}
 .interval-track i{position:absolute;font-style:normal}
 .interval-grid{top:0;bottom:0;width:1px;background:var(--line)}
@@ -47,17 +47,18 @@ nav a:hover{color:var(--ink);text-decoration:underline;text-underline-offset:3px
 .s1{color:var(--s1)}.s2{color:var(--s2)}.s3{color:var(--s3)}.s4{color:var(--s4)}.s5{color:var(--s5)}.s6{color:var(--s6)}
 table{border-collapse:collapse;width:100%;font-size:.9375rem}
 caption{text-align:left;color:var(--soft);font-size:.875rem;padding-bottom:8px}
-th,td{text-align:left;padding:9px 12px 9px 0;border-bottom:1px solid var(--line);vertical-align:top}
-th:last-child,td:last-child{padding-right:0}
+th,td{text-align:left;padding:9px 10px;border-bottom:1px solid var(--line);vertical-align:top}
+th:first-child,td:first-child{padding-left:0}th:last-child,td:last-child{padding-right:0}
 thead th{color:var(--soft);font-weight:500;font-size:.8125rem;vertical-align:bottom;white-space:nowrap}
 tbody th{font-weight:550}
 .number{text-align:right;white-space:nowrap}
+.nobreak{white-space:nowrap}
 .cards td small,.cards th small{display:block}
 .key{display:inline-block;width:10px;height:10px;border-radius:50%;background:currentColor;margin-right:8px}
 .cards th small{margin-left:18px}
 .scroll{overflow-x:auto;margin-bottom:24px}
 .frozen{color:var(--soft)}
-.meter{display:inline-block;vertical-align:middle;width:56px;height:5px;border-radius:3px;background:var(--grid);overflow:hidden;margin-left:10px}
+.meter{display:inline-block;vertical-align:middle;width:56px;height:5px;border-radius:3px;background:var(--grid);overflow:hidden;margin-right:10px}
 .meter i{display:block;height:100%;background:var(--s1);border-radius:3px}
 .stage{border-top:1px solid var(--line);padding-top:4px;margin-top:24px}
 .stage h3{margin:16px 0 10px}
@@ -132,6 +133,7 @@ nav{gap:4px 16px}nav b{width:100%}
 .cards td::before{content:attr(data-label);color:var(--soft);text-align:left}
 .cards td small{display:inline}
 .cards th{font-size:1rem;padding-bottom:6px}
+td>.meter{display:none}
 }
 @media print{
 :root{color-scheme:light;--paper:#fff;--raised:#f4f5f7;--ink:#000;--soft:#444;--line:#ccc;--grid:#e4e6ea;--bad:#8a3200;--s1:#0b5cad;--s2:#c2560c;--s3:#0b7f5f;--s4:#94398a;--s5:#7d6200;--s6:#566070;--onshade:#fff}

@@ -2,7 +2,7 @@ import type { Colors } from '../loggers/colors.ts';
 import { formatBytes, formatCount, formatPercent, formatPoints } from '../loggers/quantities.ts';
 import { textTable } from '../loggers/text-table.ts';
 import { compareStages, headlineOf } from './comparison.ts';
-import type { ResultFile } from './report-data.ts';
+import type { ReportResult } from './report-data.ts';
 
 /** `0.4137` -> `0.41 ms`, `12.3` -> `12 ms`. */
 export function formatMilliseconds(milliseconds: number): string {
@@ -11,7 +11,7 @@ export function formatMilliseconds(milliseconds: number): string {
 
 /** The table at the end of a run: what each model is worth and what it costs, the result in one line, where the report lies. */
 export function terminalSummary(
-  result: ResultFile,
+  result: ReportResult,
   { colors, width, report }: { colors: Colors; width: number; report?: string | undefined },
 ): string {
   const rows = compareStages(result);

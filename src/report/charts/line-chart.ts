@@ -1,3 +1,4 @@
+import { formatNumber } from '../../loggers/quantities.ts';
 import { clip } from '../../loggers/text-table.ts';
 import { type Html, html } from '../html.ts';
 import { linearAxis, px, spreadApart } from './axis.ts';
@@ -14,6 +15,8 @@ export interface LineChart {
   readonly series: readonly LineSeries[];
   readonly xLabel: string;
   readonly format: (value: number) => string;
+  /** Text of a tick on the y axis, where it is not a plain number. */
+  readonly formatTick?: (value: number) => string;
   readonly wholeX?: boolean;
   readonly least?: number;
   readonly most?: number;
@@ -28,7 +31,7 @@ const RIGHT = 262;
 const MOST_POINTS = 300;
 
 /** A chart of lines with axes, ticks and a label at the end of each line. */
-export function lineChart({ title, series, xLabel, format, wholeX = false, ...limits }: LineChart): Html {
+export function lineChart({ title, series, xLabel, format, formatTick, wholeX = false, ...limits }: LineChart): Html {
   const drawn = series.filter(({ points }) => points.length > 0);
   const xs = drawn.flatMap(({ points }) => points.map(([x]) => x));
   const ys = drawn.flatMap(({ points }) => points.map(([, y]) => y));
@@ -48,7 +51,7 @@ export function lineChart({ title, series, xLabel, format, wholeX = false, ...li
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${`${title}: ${description}`}">
 ${y.ticks.map(
   (tick) => html`<line class="grid" x1="${LEFT}" x2="${RIGHT}" y1="${px(y.at(tick))}" y2="${px(y.at(tick))}"/>
-<text class="tick" x="${LEFT - 7}" y="${px(y.at(tick) + 4)}" text-anchor="end">${format(tick)}</text>`,
+<text class="tick" x="${LEFT - 7}" y="${px(y.at(tick) + 4)}" text-anchor="end">${(formatTick ?? plainTick(y.ticks))(tick)}</text>`,
 )}
 ${x.ticks.map((tick) => html`<text class="tick" x="${px(x.at(tick))}" y="${BOTTOM + 16}" text-anchor="middle">${shortNumber(tick)}</text>`)}
 <line class="axis" x1="${LEFT}" x2="${RIGHT}" y1="${BOTTOM}" y2="${BOTTOM}"/>
@@ -92,6 +95,14 @@ function thinOut<T>(points: readonly T[]): readonly T[] {
   const stride = points.length / MOST_POINTS;
   const kept = Array.from({ length: MOST_POINTS }, (_, i) => points[Math.floor(i * stride)]!);
   return [...kept, points.at(-1)!];
+}
+
+/** All ticks of an axis with the decimals that its step needs. */
+function plainTick(ticks: readonly number[]): (value: number) => string {
+  const step = Math.abs((ticks[1] ?? 1) - (ticks[0] ?? 0));
+  if (step < 1e-4 || step >= 1e5) return (value) => formatNumber(value, 2);
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return (value) => value.toFixed(decimals);
 }
 
 function shortNumber(value: number): string {

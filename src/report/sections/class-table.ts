@@ -35,7 +35,7 @@ export function classTable(model: StageResult, baseline: StageResult | undefined
   }</tr></thead>
 <tbody>${scores.map(({ items, precision, recall, f1 }, c) => {
     const other = others?.[c]?.recall;
-    return html`<tr><th scope="row">${labels[c] ?? c}</th><td class="number">${formatInteger(items)}</td><td class="number">${share(precision)}</td><td class="number">${share(recall)}</td><td class="number">${share(f1)}<i class="meter"><i style="width:${Number.isFinite(f1) ? (f1 * 100).toFixed(0) : 0}%"></i></i></td>${
+    return html`<tr><th scope="row">${labels[c] ?? c}</th><td class="number">${formatInteger(items)}</td><td class="number">${share(precision)}</td><td class="number">${share(recall)}</td><td class="number"><i class="meter"><i style="width:${Number.isFinite(f1) ? (f1 * 100).toFixed(0) : 0}%"></i></i>${share(f1)}</td>${
       other !== undefined &&
       html`<td class="number">${share(other)}</td><td class="number">${Number.isFinite(recall - other) ? formatPoints(recall - other) : '–'}</td>`
     }</tr>`;

@@ -28,7 +28,7 @@ ${rows.length > 1 && intervalPlot(rows, colorOf)}
 function sentence(result: ReportData['result'], row: ComparisonRow, baseline: ComparisonRow | undefined): Html {
   const { stage, architecture, items } = row.result;
   const what = row.role === 'student' ? 'distilled ' : '';
-  const reach = html`<strong>${stage}</strong>, ${articleless(what, architecture)}, gets <strong>${formatPercent(row.accuracy)}</strong> of ${formatInteger(items)} held-out images right`;
+  const reach = html`<strong>${stage}</strong>, ${articleless(what, architecture)}, gets <strong class="nobreak">${formatPercent(row.accuracy)}</strong> of ${formatInteger(items)} held-out images right`;
   if (baseline === undefined || row.gain === undefined) {
     return html`${reach} (95 % interval ${formatPercent(row.interval.low)} to ${formatPercent(row.interval.high)}, split “${result.split}”).`;
   }
@@ -36,7 +36,7 @@ function sentence(result: ReportData['result'], row: ComparisonRow, baseline: Co
     baseline.result.architecture === architecture
       ? 'the same network trained without a teacher'
       : baseline.result.architecture;
-  return html`${reach}; <strong>${baseline.result.stage}</strong>, ${row.role === 'student' ? same : baseline.result.architecture}, gets ${formatPercent(baseline.accuracy)}. The difference lies between ${formatPoints(row.gain.low)} and ${formatPoints(row.gain.high)} points with 95 % confidence.`;
+  return html`${reach}; <strong>${baseline.result.stage}</strong>, ${row.role === 'student' ? same : baseline.result.architecture}, gets <span class="nobreak">${formatPercent(baseline.accuracy)}</span>. The difference lies between ${formatPoints(row.gain.low)} and ${formatPoints(row.gain.high)} points with 95 % confidence.`;
 }
 
 const articleless = (what: string, architecture: string) => `a ${what}${architecture}`;

@@ -1,24 +1,32 @@
-import { formatBytes, formatDuration, formatInteger, formatNumber } from '../../loggers/quantities.ts';
+import { formatDuration, formatInteger, formatSetting } from '../../loggers/quantities.ts';
 import type { GroupRow } from '../../plugin-host/contract.ts';
 import { type Html, html } from '../html.ts';
 import type { ReportData } from '../report-data.ts';
 
+/** How the entries of the environment are titled. */
+const NAMES: Readonly<Record<string, string>> = {
+  alambic: 'alambic',
+  command: 'Command',
+  cores: 'Cores',
+  cpu: 'Processor',
+  device: 'Device',
+  memoryGiB: 'Memory',
+  mode: 'Engine mode',
+  node: 'Node.js',
+  platform: 'System',
+  seed: 'Seed',
+  tensorflow: 'TensorFlow',
+};
+
 /** What it takes to do the run again: groups, recipe, environment, warnings. */
 export function setupSection({ result, history, recipe, warnings }: ReportData): Html {
-  const { environment: e } = result;
-  const facts: [string, string][] = [
-    ['Command', result.command],
-    ['Seed', String(result.seed)],
-    ['Started', result.startedAt.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')],
-    ['Duration', formatDuration(result.seconds)],
-    ['Engine', `${e.mode} on ${e.device}`],
-    ['TensorFlow', e.tensorflow],
-    ['alambic', e.alambic],
-    ['Node.js', e.node],
-    ['System', e.platform],
-    ['Processor', `${e.cpu}, ${e.cores} ${e.cores === 1 ? 'core' : 'cores'}`],
-    ['Memory', formatBytes(e.memoryBytes)],
-  ];
+  const facts: [string, string][] = Object.entries(result.environment).map(([name, value]) => [
+    NAMES[name] ?? name,
+    name === 'memoryGiB' ? `${value} GiB` : String(value),
+  ]);
+  if (result.startedAt !== undefined)
+    facts.push(['Started', result.startedAt.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC')]);
+  facts.push(['Duration', formatDuration(result.seconds)]);
   return html`<section id="setup"><h2>Set-up</h2>
 ${warnings.length > 0 && html`<h3>Warnings</h3><ul class="warnings">${warnings.map(({ code, message }) => html`<li>${message} <small>${code}</small></li>`)}</ul>`}
 <h3>Groups</h3>
@@ -37,6 +45,6 @@ function groupTable(title: string, groups: readonly GroupRow[]): Html {
 <thead><tr><th scope="col">Group</th><th scope="col" class="number">Parameters</th><th scope="col">State</th><th scope="col" class="number">Rate</th><th scope="col" class="number">Decay</th><th scope="col">Mode</th></tr></thead>
 <tbody>${groups.map(
     ({ group, parameters, trainable, rate, decay, mode }) =>
-      html`<tr${!trainable && html` class="frozen"`}><th scope="row">${group}</th><td class="number">${formatInteger(parameters)}</td><td>${trainable ? 'trains' : 'frozen'}</td><td class="number">${trainable ? formatNumber(rate) : '–'}</td><td class="number">${trainable && decay > 0 ? formatNumber(decay) : '–'}</td><td>${mode}</td></tr>`,
+      html`<tr${!trainable && html` class="frozen"`}><th scope="row">${group}</th><td class="number">${formatInteger(parameters)}</td><td>${trainable ? 'trains' : 'frozen'}</td><td class="number">${trainable ? formatSetting(rate) : '–'}</td><td class="number">${trainable && decay > 0 ? formatSetting(decay) : '–'}</td><td>${mode}</td></tr>`,
   )}</tbody></table></div>`;
 }

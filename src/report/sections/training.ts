@@ -1,4 +1,11 @@
-import { formatDuration, formatInteger, formatNumber, formatPercent, isShare } from '../../loggers/quantities.ts';
+import {
+  formatDuration,
+  formatInteger,
+  formatNumber,
+  formatPercent,
+  isShare,
+  shortNames,
+} from '../../loggers/quantities.ts';
 import { type LineSeries, lineChart } from '../charts/line-chart.ts';
 import { type Html, html } from '../html.ts';
 import type { Curve, ReportData, StageHistory } from '../report-data.ts';
@@ -40,7 +47,8 @@ function chartsOf({ epochCurves, rate }: StageHistory): Html[] {
         title: 'Accuracy',
         series: seriesOf(shares),
         xLabel: 'epoch',
-        format: (v) => formatPercent(v, decimals),
+        format: (v) => formatPercent(v),
+        formatTick: (v) => formatPercent(v, decimals),
         wholeX: true,
         least: 0,
         most: 1,
@@ -78,8 +86,11 @@ const spanOf = (curves: readonly Curve[]) => {
 };
 
 function seriesOf(curves: readonly Curve[]): LineSeries[] {
+  const short = shortNames(
+    curves.filter(({ name }) => name.startsWith('train/')).map(({ name }) => name.slice('train/'.length)),
+  );
   return curves.map(({ name, points }, i) => ({
-    label: name.replace(/^train\//, '').replace('/', ' '),
+    label: short.get(name.replace(/^train\//, '')) ?? name.replaceAll('/', ' '),
     points,
     color: (i % 6) + 1,
   }));

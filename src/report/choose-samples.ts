@@ -1,5 +1,3 @@
-import sharp from 'sharp';
-
 /** Whether the models were right on an item. */
 export interface Verdict {
   readonly index: number;
@@ -35,16 +33,4 @@ export function chooseSamples(verdicts: readonly Verdict[], count = 18): number[
 function spread<T>(list: readonly T[], count: number): T[] {
   if (list.length <= count) return [...list];
   return Array.from({ length: count }, (_, i) => list[Math.floor((i * list.length) / count)]!);
-}
-
-/** An image as base64 PNG; larger ones are shrunk to `most` pixels on the longer side. uint8 [H,W,C], C of 1, 3 or 4. */
-export async function encodePng(
-  pixels: Uint8Array,
-  [height, width, channels]: readonly [number, number, number],
-  most = 96,
-): Promise<string> {
-  const image = sharp(pixels, { raw: { height, width, channels: channels as 1 | 3 | 4 } });
-  const small = Math.max(height, width) > most ? image.resize(most, most, { fit: 'inside' }) : image;
-  const png = await (channels === 1 ? small.toColourspace('b-w') : small).png({ compressionLevel: 9 }).toBuffer();
-  return png.toString('base64');
 }
