@@ -4,7 +4,7 @@ import { AlambicError } from '../../errors.ts';
 import { engine } from '../engine.ts';
 import { differentiable } from './differentiable.ts';
 import { attr, runOp, T_FLOAT } from './execute.ts';
-import { type Padding, type Pair, paddingAttrs, toPair } from './padding.ts';
+import { namedPadding, neededBorder, type Padding, type Pair, paddingAttrs, toPair } from './padding.ts';
 
 export interface ConvolutionOptions {
   /** @default 1 */
@@ -32,13 +32,14 @@ function convolve(name: string, op: string, x: Tensor, kernel: Tensor, options: 
   }
   const stride = toPair(options.stride ?? 1, 'stride');
   const dilation = toPair(options.dilation ?? 1, 'dilation');
-  const padding = options.padding ?? 'valid';
-  const attrsFor = ([dh, dw]: readonly [number, number]) => [
+  const windows = { size: x.shape.slice(1, 3), window: widenedShape(kernel.shape, dilation), stride };
+  const padding = namedPadding(options.padding ?? 'valid', windows);
+  const attrsFor = ([dh, dw]: readonly [number, number], padded: Padding = padding) => [
     T_FLOAT,
     attr.int('strides', [1, ...stride, 1]),
     attr.int('dilations', [1, dh, dw, 1]),
     attr.text('data_format', 'NHWC'),
-    ...paddingAttrs(padding),
+    ...paddingAttrs(padded),
   ];
   const dilated = dilation[0] > 1 || dilation[1] > 1;
   // TensorFlow's CPU kernels have no gradient of dilated convolutions, and its depthwise gradients ignore dilation. Both are those of
@@ -46,6 +47,10 @@ function convolve(name: string, op: string, x: Tensor, kernel: Tensor, options: 
   const spread = dilated && (op !== 'Conv2D' || engine().device.type !== 'GPU');
   const attrs = attrsFor(spread ? [1, 1] : dilation);
   const widen = (weights: Tensor) => (spread ? insertZeros(weights, dilation) : weights);
+  // oneDNN has no gradients with explicit padding and TensorFlow's own are slower than padding by hand. cuDNN has them.
+  const border =
+    typeof padding === 'string' || engine().device.type === 'GPU' ? undefined : neededBorder(padding, windows);
+  const plain = attrsFor(spread ? [1, 1] : dilation, 'valid');
   const [y] = differentiable(
     { x, kernel },
     () => {
@@ -54,10 +59,25 @@ function convolve(name: string, op: string, x: Tensor, kernel: Tensor, options: 
       return { results: [result], saved: [x, kernel] };
     },
     (dy, [savedX, savedKernel]) => ({
-      x: () => runOp(`${op}BackpropInput`, attrs, [int32(savedX!.shape), widen(savedKernel!), dy]),
+      x: () => {
+        const inner = savedX!.shape as [number, number, number, number];
+        if (border === undefined) return runOp(`${op}BackpropInput`, attrs, [int32(inner), widen(savedKernel!), dy]);
+        const [[top, bottom], [left, right]] = border;
+        const outer = [inner[0], top + inner[1] + bottom, left + inner[2] + right, inner[3]];
+        return tf.slice(
+          runOp(`${op}BackpropInput`, plain, [int32(outer), widen(savedKernel!), dy]),
+          [0, top, left, 0],
+          inner,
+        );
+      },
       kernel: () => {
         const shape = widenedShape(savedKernel!.shape, spread ? dilation : [1, 1]);
-        const gradient = runOp(`${op}BackpropFilter`, attrs, [savedX!, int32(shape), dy]);
+        // The depthwise gradient of the kernel reads x once, so there a padded copy does not pay.
+        const [padded, chosen] =
+          border === undefined || op !== 'Conv2D'
+            ? [savedX!, attrs]
+            : [tf.pad(savedX!, [[0, 0], ...border, [0, 0]]), plain];
+        const gradient = runOp(`${op}BackpropFilter`, chosen, [padded, int32(shape), dy]);
         return spread ? tf.stridedSlice(gradient, [0, 0, 0, 0], shape, [...dilation, 1, 1]) : gradient;
       },
     }),
