@@ -98,9 +98,9 @@ export class PluginHost {
       const place = showPath(code === 'UNKNOWN_KEY' || code === 'MISSING' ? path.slice(0, -1) : path);
       return place === '' ? message : `${place}: ${message}`;
     });
-    const [first] = problems;
+    const hint = problems.find((problem) => problem.hint !== undefined)?.hint;
     throw new AlambicError('PLUGIN_OPTION', `options of ${kind} "${name}": ${lines.join('; ')}`, {
-      ...(first?.hint === undefined ? {} : { hint: first.hint }),
+      ...(hint === undefined ? {} : { hint }),
       plugin: name,
     });
   }
@@ -125,14 +125,14 @@ export class PluginHost {
     container.bind(TOKEN.Options).toConstantValue(parsed);
     const create: CreatePlugin = (kind, use) => this.instantiateUse(kind, use, { parent: container });
     container.bind(TOKEN.Create).toConstantValue(create);
-    // Transient: a singleton would keep the options of its first use for ever.
-    container
-      .bind(TOKEN.Implementation)
-      .to(plugin.implementation as Constructor<unknown>)
-      .inTransientScope();
     const label = `${name} (${kind})`;
     let instance: unknown;
     try {
+      // Transient: a singleton would keep the options of its first use for ever.
+      container
+        .bind(TOKEN.Implementation)
+        .to(plugin.implementation as Constructor<unknown>)
+        .inTransientScope();
       instance = container.get(TOKEN.Implementation);
     } catch (error) {
       throw constructionError(error, label);
@@ -199,13 +199,10 @@ export class PluginHost {
       .map(([other]) => other);
     const error = unknownName('UNKNOWN_PLUGIN', kind, name, this.#names(kind));
     if (elsewhere.length === 0) return error;
-    return new AlambicError(
-      error.code,
-      `${error.message}${error.message.endsWith('?') ? ' ' : ': '}There is a ${elsewhere.join(' and a ')} of that name`,
-      {
-        ...(error.hint === undefined ? {} : { hint: error.hint }),
-      },
-    );
+    const join = error.message.endsWith('?') ? ' There' : ': there';
+    return new AlambicError(error.code, `${error.message}${join} is a ${elsewhere.join(' and a ')} of that name`, {
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+    });
   }
 }
 

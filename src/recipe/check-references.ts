@@ -23,7 +23,7 @@ export function checkReferences(recipe: unknown): ReferenceProblem[] {
   const problems: ReferenceProblem[] = [];
   const { models, stages, report, data, run } = map(recipe);
   const modelNames = Object.keys(map(models));
-  const stageNames = list(stages).flatMap((stage) => text(map(stage)['name']) ?? []);
+  const stageNames = [...new Set(list(stages).flatMap((stage) => text(map(stage)['name']) ?? []))];
   const splits = Object.keys(map(map(data)['splits']));
 
   const known = (code: string, what: string, path: (string | number)[], name: unknown, names: readonly string[]) => {

@@ -51,7 +51,8 @@ function usesOf(host: PluginHost, kind: PluginKind, used: Set<PluginKind>): unkn
   const names = plugins.map(({ name }) => name);
   const extra = kind === 'model' ? (describeSchema(z.object(MODEL_KEYS), 'draft-7').properties ?? {}) : {};
   const short = plugins.filter(({ required }) => required.length === 0);
-  const other = { type: 'string', not: { enum: names } };
+  // A pattern rather than `not`: more tools understand it.
+  const other = { type: 'string', pattern: `^(?!(?:${names.join('|')})$)` };
   return {
     anyOf: [
       ...(short.length === 0 ? [] : [{ type: 'string', enum: short.map(({ name }) => name) }]),

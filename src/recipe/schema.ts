@@ -1,10 +1,16 @@
 import { z } from 'zod';
 import { splitsSchema } from '../data/split.ts';
 import type { PluginKind } from '../plugin-host/contract.ts';
+import { showValue } from '../plugin-host/explain.ts';
 import type { Use } from '../plugin-host/use.ts';
 
 /** Makes the schema of a use of a plugin: strict and bound to a host for parsing, a union to look at for editors. */
 export type UseSchema = (kind: PluginKind) => z.ZodType<Use>;
+
+const matching = (pattern: RegExp, expected: string) =>
+  z.string().regex(pattern, { error: ({ input }) => `expected ${expected}, got ${showValue(input)}` });
+const entryName = () => matching(/^[^\s/.[\]=]+$/, 'a name without spaces, dots, slashes, brackets and =');
+const metricName = () => matching(/^[^/\s]+\/[^/\s]+$/, '`split/name`, for instance dev/top1');
 
 const positive = () => z.int().positive();
 const share = () => z.number().min(0).max(1);
@@ -112,13 +118,9 @@ const teacherSchema = () =>
 function stageSchema(use: UseSchema) {
   return z
     .strictObject({
-      name: z
-        .string()
-        .min(1)
-        .regex(/^[^\s/.[\]=]+$/)
-        .meta({
-          description: 'unique among the stages; names the metrics, the checkpoints and the rows of the report',
-        }),
+      name: entryName().meta({
+        description: 'unique among the stages; names the metrics, the checkpoints and the rows of the report',
+      }),
       model: z.string().min(1).meta({ description: 'the student: one of `models`' }),
       initial: z
         .string()
@@ -178,6 +180,9 @@ function stageSchema(use: UseSchema) {
             .enum(['all', 'labelled'])
             .default('all')
             .meta({ description: 'see all training items, or only those with a label' }),
+          repeat: positive().default(1).meta({
+            description: 'times that each item is seen in one epoch; for sets so small that an epoch is a few updates',
+          }),
           augment: augment(use).optional(),
         })
         .prefault({})
@@ -191,9 +196,7 @@ function stageSchema(use: UseSchema) {
         .nonnegative()
         .default(0)
         .meta({ description: 'by how much a value must be better to count' }),
-      monitor: z
-        .string()
-        .regex(/^[^/\s]+\/[^/\s]+$/)
+      monitor: metricName()
         .optional()
         .meta({ description: 'metric that `patience` watches, `split/name`; default: `run.keep.monitor`' }),
     })
@@ -216,9 +219,7 @@ function runSchema(use: UseSchema) {
             .nonnegative()
             .default(1)
             .meta({ description: 'best checkpoints of each stage that stay, by `monitor`' }),
-          monitor: z
-            .string()
-            .regex(/^[^/\s]+\/[^/\s]+$/)
+          monitor: metricName()
             .default('dev/top1')
             .meta({ description: 'metric that says what is best, `split/name`' }),
           mode: z
@@ -249,9 +250,7 @@ function runSchema(use: UseSchema) {
 const engineSchema = () =>
   z
     .strictObject({
-      device: z
-        .string()
-        .regex(/^(auto|cpu|gpu:\d+)$/)
+      device: matching(/^(auto|cpu|gpu:\d+)$/, 'auto, cpu or gpu:0')
         .default('auto')
         .meta({ description: 'auto, cpu or gpu:0' }),
       mode: z
@@ -294,15 +293,7 @@ export function recipeSchema(use: UseSchema, model: z.ZodType<ModelEntry>) {
       .meta({ description: 'files (./my-loss.ts) or packages with plugins, relative to the recipe' }),
     seed: z.int().nonnegative().default(1).meta({ description: 'of everything random' }),
     data: dataSchema(use),
-    models: z
-      .record(
-        z
-          .string()
-          .min(1)
-          .regex(/^[^\s/.[\]=]+$/),
-        model,
-      )
-      .meta({ description: 'networks by name' }),
+    models: z.record(entryName(), model).meta({ description: 'networks by name' }),
     stages: z.array(stageSchema(use)).min(1).meta({ description: 'phases of training, in order' }),
     engine: engineSchema(),
     run: runSchema(use),
