@@ -101,7 +101,11 @@ export async function checkRecipe(
           Object.entries(plan.teachers).map(([name, teacher]) => [name, { model: teacher.name, mode: teacher.mode }]),
         ),
         items: plan.loader.size,
-        labelled: data.labelledItems({ labelled: stage.data.labelled ?? recipe.data.labelled, use: stage.data.items }),
+        labelled: data.labelledItems({
+          labelled: stage.data.labelled ?? recipe.data.labelled,
+          use: stage.data.items,
+          repeat: stage.data.repeat,
+        }),
         epochs: plan.epochs,
         updatesPerEpoch,
         updates,

@@ -217,7 +217,7 @@ export function planStage(prepared: PreparedRun, stage: RecipeStage, limitUpdate
     );
   }
   const loader = data.trainLoader(
-    { labelled: stage.data.labelled ?? recipe.data.labelled, use: stage.data.items },
+    { labelled: stage.data.labelled ?? recipe.data.labelled, use: stage.data.items, repeat: stage.data.repeat },
     stage.batch,
     seed,
   );

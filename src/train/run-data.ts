@@ -29,6 +29,8 @@ export interface StageSelection {
   readonly labelled?: number | Readonly<Record<string, number>> | undefined;
   /** `labelled`: only those with a label are seen at all. @default 'all' */
   readonly use?: 'all' | 'labelled' | undefined;
+  /** Times that each item is seen in one epoch. @default 1 */
+  readonly repeat?: number | undefined;
 }
 
 /** The data of a run: one source, its splits, and loaders that share one store of decoded images. */
@@ -85,7 +87,10 @@ export class RunData {
 
   trainLoader(selection: StageSelection, batchSize: number, seed: number): Loader {
     const { indices, labels } = this.#select(selection);
-    return this.#loader({ indices, batchSize, shuffle: true, seed, ...(labels === undefined ? {} : { labels }) });
+    const { repeat = 1 } = selection;
+    const seen = new Int32Array(indices.length * repeat);
+    for (let i = 0; i < repeat; i++) seen.set(indices, i * indices.length);
+    return this.#loader({ indices: seen, batchSize, shuffle: true, seed, ...(labels === undefined ? {} : { labels }) });
   }
 
   #select(selection: StageSelection) {
