@@ -7,7 +7,7 @@
  *
  * A plugin's files are marked by the query `?alambic-plugin`, which relative imports inherit.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
@@ -30,22 +30,22 @@ function mark(url) {
   return marked.href.replace(`${MARK}=`, MARK);
 }
 
-/** One copy of alambic only: the running one, also for a plugin that lies outside of every package. */
-function ownResolution(specifier) {
-  const url = OWN[specifier];
-  return url === undefined ? undefined : { url, format: 'module', shortCircuit: true };
-}
-
-function finishResolution(result, specifier, context) {
+/**
+ * What is resolved here: alambic itself, of which there must be one copy only, also for a plugin outside of every package; and the
+ * TypeScript files of plugins, which other hooks might take for CommonJS.
+ */
+function ownResolution(specifier, { parentURL }) {
+  if (Object.hasOwn(OWN, specifier)) return { url: OWN[specifier], format: 'module', shortCircuit: true };
   const isEntry = specifier.startsWith('file:') && isMarked(specifier);
-  const isInside = isMarked(context.parentURL) && /^\.{1,2}\//.test(specifier);
-  if (!isEntry && !isInside) return result;
-  const url = mark(result.url);
-  return TYPESCRIPT.test(new URL(url).pathname) ? { ...result, url, format: 'module' } : { ...result, url };
+  const isInside = isMarked(parentURL) && /^\.{1,2}\//.test(specifier);
+  if (!isEntry && !isInside) return undefined;
+  const url = new URL(specifier, parentURL);
+  if (!TYPESCRIPT.test(url.pathname) || !existsSync(url)) return undefined;
+  return { url: mark(url.href), format: 'module', shortCircuit: true };
 }
 
 function compile(url) {
-  const path = fileURLToPath(new URL(url));
+  const path = fileURLToPath(url);
   esbuild ??= fromTsx('esbuild');
   const { code } = esbuild.transformSync(readFileSync(path, 'utf8'), {
     loader: path.endsWith('.tsx') ? 'tsx' : 'ts',
@@ -62,7 +62,7 @@ const isOurs = (url) => isMarked(url) && TYPESCRIPT.test(new URL(url).pathname);
 
 /** For `module.register`: in the loader's thread. */
 export async function resolve(specifier, context, nextResolve) {
-  return ownResolution(specifier) ?? finishResolution(await nextResolve(specifier, context), specifier, context);
+  return ownResolution(specifier, context) ?? nextResolve(specifier, context);
 }
 
 export async function load(url, context, nextLoad) {
@@ -71,7 +71,6 @@ export async function load(url, context, nextLoad) {
 
 /** For `module.registerHooks`, where Node has it: in the main thread. */
 export const synchronous = {
-  resolve: (specifier, context, nextResolve) =>
-    ownResolution(specifier) ?? finishResolution(nextResolve(specifier, context), specifier, context),
+  resolve: (specifier, context, nextResolve) => ownResolution(specifier, context) ?? nextResolve(specifier, context),
   load: (url, context, nextLoad) => (isOurs(url) ? compile(url) : nextLoad(url, context)),
 };

@@ -121,7 +121,8 @@ function compilerSettings(folder: string): string {
         },
         include: ['.'],
       };
-  return `${JSON.stringify(settings, null, 2)}\n`;
+  // As formatters write it, so that a new plugin passes the checks of the repository it lies in.
+  return `${JSON.stringify(settings, null, 2).replace(/\[\s+"\."\s+\]/, '["."]')}\n`;
 }
 
 /** A plugin as `alambic plugins --json` shows it. */
