@@ -207,15 +207,10 @@ const CUDA_WHEELS: readonly Wheel[] = [
   }),
 ];
 
-/**
- * cuSOLVER is searched for by libtensorflow_cc only, but opened by libtensorflow_framework; nvrtc is opened by cuDNN. Both go
- * where the libraries that open them look.
- */
+/** TensorFlow's framework library opens cuSOLVER, but only libtensorflow_cc searches its folder: so it is linked into one that both search. */
 const CUDA_LINKS: readonly Link[] = [
-  'cusolver/lib/libcusolver.so.11',
-  'cuda_nvrtc/lib/libnvrtc.so.12',
-  'nvjitlink/lib/libnvJitLink.so.12',
-].map((path) => ({ path: `nvidia/cudnn/lib/${path.split('/').at(-1)}`, target: `../../${path}` }));
+  { path: 'nvidia/cudnn/lib/libcusolver.so.11', target: '../../cusolver/lib/libcusolver.so.11' },
+];
 
 function cuda(project: string, version: string, unpackedBytes: number, file: WheelFile, members = CUDA_MEMBERS): Wheel {
   return { project, version, files: [file], members, unpackedBytes };
