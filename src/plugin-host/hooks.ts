@@ -20,7 +20,7 @@ export const KIND_HOOKS: { readonly [K in PluginKind]: HooksOf<K> } = {
   loss: { required: ['call'], optional: ['check'] },
   strategy: { required: [], optional: ['check', 'modules', 'groups', 'terms', 'weights', 'update', 'advance'] },
   teachers: { required: ['combine'], optional: [] },
-  optimizer: { required: ['init', 'update'], optional: [] },
+  optimizer: { required: ['baseRate', 'decayOf', 'init', 'update'], optional: [] },
   schedule: { required: ['factor'], optional: ['momentum'] },
   metric: { required: ['update', 'result'], optional: [] },
   callback: { required: ['on'], optional: ['close'] },

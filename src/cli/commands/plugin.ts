@@ -10,21 +10,18 @@ import type { PluginHost } from '../../plugin-host/host.ts';
 const TEMPLATES = new URL('../templates/', import.meta.url);
 const REPOSITORY = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** Where a use of each kind stands in a recipe. */
-const RECIPE_LINES: Readonly<Record<PluginKind, string>> = {
+/** Where a use of each kind stands in a recipe; a kind without a place of its own is taken by strategies that ask for it. */
+const RECIPE_LINES: Readonly<Partial<Record<PluginKind, string>>> = {
   model: 'models:\n  student: NAME',
   source: 'data:\n  source: NAME',
   transform: 'data:\n  augment: [NAME]',
-  view: 'stages:\n  - strategies: [{ use: simclr, views: NAME }]',
   loss: 'stages:\n  - strategies: [supervised, { use: distillation, loss: NAME }]',
   strategy: 'stages:\n  - strategies: [supervised, NAME]',
-  teachers: 'stages:\n  - strategies: [{ use: multi-teacher, teachers: NAME }]',
   optimizer: 'stages:\n  - optimizer: { use: NAME, rate: 0.001 }',
   schedule: 'stages:\n  - schedule: NAME',
   metric: 'run:\n  metrics: [NAME]',
   callback: 'run:\n  callbacks: [NAME]',
   logger: 'run:\n  loggers: [NAME]',
-  exporter: 'run:\n  exporters: [NAME]',
 };
 
 export interface Scaffold {
@@ -76,18 +73,21 @@ function template(file: string, name: string, kind: PluginKind): string {
 }
 
 function readme(name: string, kind: PluginKind): string {
-  const use = RECIPE_LINES[kind].replace('NAME', name);
+  const line = RECIPE_LINES[kind]?.replace('NAME', name);
+  const use =
+    line === undefined
+      ? `A strategy takes it as an option declared with \`useOf('${kind}')\` and makes it by \`TOKEN.Create\`; name its file in the recipe:`
+      : 'Name its file in a recipe (relative to the recipe) and use it:';
   return `# ${name}
 
-A plugin of kind \`${kind}\` for alambic. Name its file in a recipe (relative to the recipe) and use it:
+A plugin of kind \`${kind}\` for alambic. ${use}
 
 \`\`\`yaml
-plugins: [./${name}/${name}.ts]
-${use}
+plugins: [./${name}/${name}.ts]${line === undefined ? '' : `\n${line}`}
 \`\`\`
 
-\`alambic plugins --kind ${kind} --recipe RECIPE\` shows its options. Its test: \`npx vitest run ${name}\`. The contract of a ${kind} is in
-\`src/plugin-host/contract.ts\` of alambic, explained in \`docs/plugins.md\`.
+\`alambic plugins --kind ${kind} --recipe RECIPE\` shows its options. Its test: \`npx vitest run ${name}\`. The contract of a plugin of kind
+\`${kind}\` is in \`src/plugin-host/contract.ts\` of alambic, explained in \`docs/plugins.md\`.
 `;
 }
 
