@@ -1,6 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
-import { once } from 'node:events';
-import { createReadStream, createWriteStream, type WriteStream } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AlambicError } from '../../errors.ts';
@@ -135,41 +134,33 @@ async function receive(
   { hash, start }: { hash: Hash; start: number },
   { onProgress }: DownloadOptions,
 ): Promise<string> {
-  const out = createWriteStream(part, { flags: start === 0 ? 'w' : 'r+', start });
+  const out = await open(part, start === 0 ? 'w' : 'r+');
   let received = start;
   onProgress?.({ file: file.file, received, total: file.bytes });
-  let failure: unknown;
-  out.on('error', (error) => {
-    failure ??= error;
-  });
   try {
-    for await (const chunk of body) {
-      if (failure !== undefined) break;
-      received += chunk.length;
-      if (received > file.bytes) throw badHash(file, `more than its ${file.bytes} bytes came`, part);
+    const chunks = body[Symbol.asyncIterator]();
+    for (;;) {
+      const { done, value: chunk } = await chunks.next().catch((error: unknown) => {
+        throw new Broken(`${file.file}: ${describeFailure(error)}`, { cause: error });
+      });
+      if (done) break;
+      if (received + chunk.length > file.bytes) throw badHash(file, `more than its ${file.bytes} bytes came`, part);
       hash.update(chunk);
-      if (!out.write(chunk)) await Promise.race([once(out, 'drain'), once(out, 'close')]);
+      for (let written = 0; written < chunk.length; ) {
+        const { bytesWritten } = await out.write(chunk, written, chunk.length - written, received + written);
+        written += bytesWritten;
+      }
+      received += chunk.length;
       onProgress?.({ file: file.file, received, total: file.bytes });
     }
+    if (received < file.bytes) throw new Broken(`${file.file}: the connection ended early`);
+    await out.sync();
   } catch (error) {
-    if (error instanceof AlambicError) throw error;
-    failure ??= new Broken(`${file.file}: ${describeFailure(error)}`, { cause: error });
+    throw isNoSpace(error) ? noSpace(part, error) : error;
   } finally {
-    await close(out);
+    await out.close();
   }
-  if (isNoSpace(failure)) throw noSpace(part, failure);
-  if (failure !== undefined) throw failure;
-  if (received < file.bytes) throw new Broken(`${file.file}: the connection ended early`);
-  await sync(part);
   return hash.digest('hex');
-}
-
-function close(out: WriteStream): Promise<void> {
-  if (out.closed) return Promise.resolve();
-  return new Promise((resolve) => {
-    out.once('close', () => resolve());
-    out.end();
-  });
 }
 
 function giveUp(error: Broken, file: WheelFile, received: number, url: string): AlambicError {
@@ -224,15 +215,6 @@ async function sizeOf(path: string): Promise<number> {
 async function empty(path: string): Promise<0> {
   await rm(path, { force: true });
   return 0;
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 function rangeStart(header: string | undefined): number | undefined {
