@@ -19,6 +19,7 @@ export interface CommandOptions {
   readonly gpu?: boolean;
   readonly from?: string;
   readonly offline?: boolean;
+  readonly force?: boolean;
   readonly kind?: string;
   readonly recipe?: string;
   readonly folder?: string;

@@ -73,15 +73,18 @@ async function showResult({ folder, summary }: RunResult, writer: Writer): Promi
   }
   const { report } = runPaths(folder);
   await writeFile(report, renderReport(await collectReport(folder)));
-  writer.result(
-    terminalSummary(result, { colors: writer.colors, width: writer.width, report: relative('.', report) }),
-    {
-      type: 'result',
-      folder,
-      report,
-      stages: result.stages.map(({ confusion: _, calibration: __, correct: ___, ...stage }) => stage),
-    },
-  );
+  writer.result(terminalSummary(result, { colors: writer.colors, width: writer.width, report: shownPath(report) }), {
+    type: 'result',
+    folder,
+    report,
+    stages: result.stages.map(({ confusion: _, calibration: __, correct: ___, ...stage }) => stage),
+  });
+}
+
+/** A path as one would type it here: relative where it lies below. */
+function shownPath(path: string): string {
+  const short = relative('.', path);
+  return short.startsWith('..') ? path : short;
 }
 
 /** Follows the run as the output mode asks for. */

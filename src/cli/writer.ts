@@ -48,7 +48,12 @@ export class Writer {
   /** What the command was called for: text for people, or the value itself with `--json`. */
   result(text: string, value: unknown): void {
     if (this.mode === 'json') this.json(value);
-    else this.terminal.stdout.write(`${text}\n`);
+    else this.text(text);
+  }
+
+  /** A line of a result that is already as it was asked for. */
+  text(line: string): void {
+    this.terminal.stdout.write(`${line}\n`);
   }
 
   /** One object on one line, only with `--json`. */

@@ -46,7 +46,7 @@ export function linesOf(event: RunEvent, progress: Progress, { colors, width }: 
       return progress.interrupted ? [] : [colors.dim(`done in ${formatDuration(event.seconds)}`)];
     case 'evaluation':
       // After its last epoch a stage is measured on the held-out split: the number that counts.
-      return progress.stage === undefined ? [`  ${resultText(event.metrics, event.split)}`] : [];
+      return progress.stage === undefined ? [`  ${resultText(event.metrics, splitText(event.split))}`] : [];
     case 'recorded':
     case 'step':
     case 'epoch-end':
@@ -55,13 +55,19 @@ export function linesOf(event: RunEvent, progress: Progress, { colors, width }: 
   }
 }
 
+/** `dev/teacher/big` is a teacher measured before its stage. */
+function splitText(split: string): string {
+  const teacher = /^([^/]+)\/teacher\/(.+)$/.exec(split);
+  return teacher === null ? split : `teacher ${teacher[2]}: ${teacher[1]}`;
+}
+
 /** The metrics that say how good a stage came out: of the held-out split rather than of training, top1 and loss. */
 function resultText(metrics: Readonly<Record<string, number>>, split: string): string {
   const prefix = ['test/', 'dev/'].find((start) => Object.keys(metrics).some((name) => name.startsWith(start))) ?? '';
   const names = ['top1', 'loss'].map((name) => `${prefix}${name}`).filter((name) => name in metrics);
   const list = names.length > 0 ? names : Object.keys(metrics).slice(0, 2);
-  const label = split === '' ? '' : `${split} `;
-  return list.map((name) => `${label}${name.replace('/', ' ')} ${formatMetric(name, metrics[name]!)}`).join('  ');
+  const values = list.map((name) => `${name.replace('/', ' ')} ${formatMetric(name, metrics[name]!)}`).join('  ');
+  return split === '' ? values : `${split} ${values}`;
 }
 
 /** One line that says where a stage stands, for logs that are not redrawn. */

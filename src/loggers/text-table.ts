@@ -65,7 +65,10 @@ export function textTable(
   const total = () => indent + widths.slice(0, shown).reduce((sum, w) => sum + w + 2, -2);
   while (shown > 1 && total() > width) shown--;
   const line = (cells: readonly string[], paint: (text: string) => string) => {
-    const texts = columns.slice(0, shown).map(({ align }, c) => paint(padTo(cells[c] ?? '', widths[c]!, align)));
+    const texts = columns.slice(0, shown).map(({ align }, c) => {
+      const cell = cells[c] ?? '';
+      return paint(c === shown - 1 && align !== 'right' ? cell : padTo(cell, widths[c]!, align));
+    });
     return ' '.repeat(indent) + texts.join('  ').trimEnd();
   };
   return [

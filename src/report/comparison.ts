@@ -89,5 +89,5 @@ function gainOver(stage: StageResult, baseline: StageResult) {
   if (correct !== undefined && baseline.correct !== undefined && correct.length === baseline.correct.length) {
     return pairedDifference(correct, baseline.correct);
   }
-  return unpairedDifference(accuracyOf(stage), accuracyOf(baseline), Math.min(stage.items, baseline.items));
+  return unpairedDifference(accuracyOf(stage), stage.items, accuracyOf(baseline), baseline.items);
 }

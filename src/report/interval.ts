@@ -40,9 +40,14 @@ export function pairedDifference(a: string, b: string): Interval & { readonly di
 }
 
 /** The same from the accuracies alone, as if the items were different ones: wider (Newcombe's hybrid score interval). */
-export function unpairedDifference(a: number, b: number, items: number): Interval & { readonly difference: number } {
-  const x = wilsonInterval(a, items);
-  const y = wilsonInterval(b, items);
+export function unpairedDifference(
+  a: number,
+  itemsA: number,
+  b: number,
+  itemsB: number,
+): Interval & { readonly difference: number } {
+  const x = wilsonInterval(a, itemsA);
+  const y = wilsonInterval(b, itemsB);
   return {
     difference: a - b,
     low: a - b - Math.hypot(a - x.low, y.high - b),

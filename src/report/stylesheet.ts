@@ -121,7 +121,7 @@ main{padding:0 20px 64px}
 h2{margin-top:56px}
 nav{gap:4px 16px}nav b{width:100%}
 .facts{grid-template-columns:repeat(2,minmax(0,1fr))}
-.interval-row{grid-template-columns:72px 1fr 54px;gap:10px}
+.interval-row{grid-template-columns:72px 1fr 64px;gap:8px}
 .confusion{grid-template-columns:minmax(0,1fr)}
 .heat th,.heat td{height:30px}
 .heat,.heat th{font-size:.6875rem}

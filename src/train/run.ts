@@ -394,8 +394,19 @@ class Run {
     });
     const confidence = Float32Array.from(predicted, (c, i) => probabilities[i * classes + c]!);
     const correct = Array.from(predicted, (c, i) => c === labels[i]);
-    const wrong = correct.flatMap((right, i) => (right ? [] : [i])).slice(0, SAMPLES / 2);
-    const right = correct.flatMap((ok, i) => (ok ? [i] : [])).slice(0, SAMPLES - wrong.length);
+    // Spread over the split, which may be sorted by class.
+    const spread = (list: readonly number[], count: number) =>
+      list.length <= count
+        ? list
+        : Array.from({ length: count }, (_, k) => list[Math.floor((k * list.length) / count)]!);
+    const wrong = spread(
+      correct.flatMap((ok, i) => (ok ? [] : [i])),
+      SAMPLES / 2,
+    );
+    const right = spread(
+      correct.flatMap((ok, i) => (ok ? [i] : [])),
+      SAMPLES - wrong.length,
+    );
     const { source } = this.#prepared.data;
     const samples: SamplePrediction[] = [];
     for (const i of [...wrong, ...right]) {

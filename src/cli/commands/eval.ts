@@ -13,10 +13,10 @@ import { loadWithOptions } from '../train-recipe.ts';
 export const run: Command = async ({ args, options, writer }) => {
   const place = await findModel(args[0] as string);
   const loaded = await recipeFor(place, options);
-  const { mode, device } = await openEngineFor(options, writer, loaded.recipe);
+  const { mode } = await openEngineFor(options, writer, loaded.recipe);
   const results = await evaluateModels(loaded, Object.values(place.all), {
     split: options.split ?? 'test',
-    engine: { mode, device: options.device ?? device.name },
+    engine: { mode, device: options.device ?? loaded.recipe.engine.device },
   });
   const stages = Object.keys(place.all);
   const names = [...new Set(results.flatMap(({ metrics }) => Object.keys(metrics)))];

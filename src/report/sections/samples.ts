@@ -33,7 +33,9 @@ function card({ id, png, label, predictions }: Sample, labels: readonly string[]
   return html`<li><img src="data:image/png;base64,${png}" alt="${id}: ${name}" title="${id}" width="72" height="72"><div><p class="truth">${name}</p>
 <dl>${predictions.map(({ stage, predicted, confidence, truth }) => {
     const right = predicted === label;
-    const said = right ? formatPercent(truth, 0) : `${labels[predicted] ?? predicted} ${formatPercent(confidence, 0)}`;
+    const said = right
+      ? formatPercent(truth, 0)
+      : `${labels[predicted] ?? predicted} at ${formatPercent(confidence, 0)}`;
     return html`<div class="${right ? 'right' : 'wrong'}" title="${stage}: ${labels[predicted] ?? predicted} with ${formatPercent(confidence)}, true class ${formatPercent(truth)}"><dt>${stage}</dt><dd><span>${right ? '✓' : '✗'} ${said}</span><i class="meter"><i style="width:${(truth * 100).toFixed(0)}%"></i></i></dd></div>`;
   })}</dl></div></li>`;
 }
