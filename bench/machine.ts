@@ -53,15 +53,27 @@ function readTicks(pid: number): { busy: number; total: number; own: number } | 
   return { busy, total: busy + idle! + wait!, own: Number(fields[11]) + Number(fields[12]) };
 }
 
-/** Share 0..1 of the machine's CPU time that processes other than `pid` take while `run` runs; undefined where it is not known. */
-export async function watchNoise<T>(
+/** Milliseconds of a tick: Linux's USER_HZ is 100 on every common platform. */
+const TICK = 10;
+
+/** What `/proc` knows of a turn; undefined elsewhere. */
+export interface Usage {
+  /** Share 0..1 of the machine's CPU time that processes other than the measured one took. */
+  readonly noise: number;
+  /** CPU milliseconds of the measured one, all threads. */
+  readonly cpu: number;
+}
+
+/** Runs `run` and says what the process `pid` and all others used meanwhile. */
+export async function watchUsage<T>(
   pid: number,
   run: () => Promise<T>,
-): Promise<{ result: T; noise: number | undefined }> {
+): Promise<{ result: T; usage: Usage | undefined }> {
   const before = readTicks(pid);
   const result = await run();
   const after = readTicks(pid);
-  if (before === undefined || after === undefined || after.total === before.total) return { result, noise: undefined };
-  const foreign = after.busy - before.busy - (after.own - before.own);
-  return { result, noise: Math.max(0, foreign / (after.total - before.total)) };
+  if (before === undefined || after === undefined || after.total === before.total) return { result, usage: undefined };
+  const own = after.own - before.own;
+  const foreign = after.busy - before.busy - own;
+  return { result, usage: { noise: Math.max(0, foreign / (after.total - before.total)), cpu: own * TICK } };
 }

@@ -10,6 +10,8 @@ export interface Measured {
   readonly losses: readonly number[];
   /** Share of the machine that other processes took in each turn. */
   readonly noise: readonly number[];
+  /** CPU milliseconds of a step, all threads, mean of each turn. */
+  readonly cpu: readonly number[];
   readonly peakBytes: number;
 }
 
@@ -89,7 +91,7 @@ function table(header: readonly string[], rows: readonly (readonly string[])[]):
 export function workloadTable({ workload, measured }: WorkloadResult): string {
   const keras = fastest(measured, 'keras');
   const pytorch = fastest(measured, 'pytorch');
-  const rows = measured.map(({ contender, ready, milliseconds, noise, peakBytes }) => {
+  const rows = measured.map(({ contender, ready, milliseconds, noise, cpu, peakBytes }) => {
     const times = summarise(milliseconds);
     const foreign = noise.length === 0 ? '–' : percent(noise.reduce((a, b) => a + b, 0) / noise.length);
     return [
@@ -97,6 +99,7 @@ export function workloadTable({ workload, measured }: WorkloadResult): string {
       fixed(times.min, times.min < 100 ? 1 : 0),
       fixed(times.median, times.median < 100 ? 1 : 0),
       percent(times.spread),
+      cpu.length === 0 ? '–' : fixed(summarise(cpu).median),
       fixed((workload.batch / times.median) * 1000, 1),
       ratio(times, keras),
       ratio(times, pytorch),
@@ -111,6 +114,7 @@ export function workloadTable({ workload, measured }: WorkloadResult): string {
       'min ms',
       'median ms',
       'spread',
+      'CPU ms',
       'images/s',
       '÷ best Keras',
       '÷ best PyTorch',
@@ -168,7 +172,7 @@ export function renderMarkdown(results: Results): string {
     `- **Rounds:** ${results.rounds} of ${results.stepsPerRound} step(s) each, after warm-up`,
     '',
     'Ratios are minimum / median against the smallest minimum and median of any mode of that framework: below 1 is faster than the peer.',
-    'Spread is the interquartile range over the median. Peak is the peak resident memory of the process. First step holds recording or tracing and',
+    'Spread is the interquartile range over the median; CPU is the median CPU time of a step over all threads. Peak is the peak resident memory of the process. First step holds recording or tracing and',
     'compiling. Others is the share of the machine that other processes took meanwhile.',
     '',
     'Ours starts from uint8 images and normalises them in the step, and takes the global norm and the finiteness of all gradients: the peers do neither.',

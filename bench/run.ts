@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Child, type Ready } from './child.ts';
-import { describeMachine, waitForQuiet, watchNoise } from './machine.ts';
+import { describeMachine, waitForQuiet, watchUsage } from './machine.ts';
 import type { Job } from './ours.ts';
 import {
   type Measured,
@@ -26,7 +26,7 @@ const HELP = `npx tsx bench/run.ts [options]
   --warmup N           steps before the first turn, besides the first step (default 2)
   --threads N          threads of every contender; 0 = its own default (default 0)
   --quiet LOAD         wait up to 5 minutes for a load average below this (default: do not wait)
-  --noise SHARE        measure a turn again, up to 3 times, where other processes took more of the machine (default 1: never)
+  --noise SHARE        measure a turn again, up to 8 times, where other processes took more of the machine (default 1: never)
   --write              write docs/benchmarks.md and bench/results/<date>.json
 `;
 
@@ -127,20 +127,24 @@ interface Runner {
   readonly milliseconds: number[];
   readonly losses: number[];
   readonly noise: number[];
+  readonly cpu: number[];
 }
 
 /** Turns of one contender that are measured again at most where the machine was not quiet. */
-const MOST_REPEATS = 3;
+const MOST_REPEATS = 8;
 
 async function takeTurn(runner: Runner, steps: number, mostNoise: number): Promise<void> {
   for (let attempt = 0; ; attempt++) {
-    const { result, noise } = await watchNoise(runner.child.pid, () =>
+    const { result, usage } = await watchUsage(runner.child.pid, () =>
       runner.child.request<{ milliseconds: number[]; losses: number[] }>({ command: 'run', steps }),
     );
-    if (noise !== undefined && noise > mostNoise && attempt < MOST_REPEATS) continue;
+    if (usage !== undefined && usage.noise > mostNoise && attempt < MOST_REPEATS) continue;
     runner.milliseconds.push(...result.milliseconds);
     runner.losses.push(...result.losses);
-    if (noise !== undefined) runner.noise.push(noise);
+    if (usage !== undefined) {
+      runner.noise.push(usage.noise);
+      runner.cpu.push(usage.cpu / steps);
+    }
     return;
   }
 }
@@ -160,7 +164,7 @@ async function measure(workload: Workload, contenders: readonly Contender[]): Pr
         const ready = await child.receive<Ready>();
         const warmup = whole('warmup', 0);
         if (warmup > 0) await child.request({ command: 'run', steps: warmup });
-        runners.push({ contender, child, ready, milliseconds: [], losses: [], noise: [] });
+        runners.push({ contender, child, ready, milliseconds: [], losses: [], noise: [], cpu: [] });
         say(`  ${contender.title}: ready, first step ${(ready.firstStep / 1000).toFixed(1)} s`);
       } catch (error) {
         const reason = (error as Error).message;
@@ -178,10 +182,10 @@ async function measure(workload: Workload, contenders: readonly Contender[]): Pr
       for (let i = 0; i < runners.length; i++) await takeTurn(runners[(round + i) % runners.length]!, steps, mostNoise);
     }
     const measured: Measured[] = [];
-    for (const { child, contender, ready, milliseconds, losses, noise } of runners) {
+    for (const { child, contender, ready, milliseconds, losses, noise, cpu } of runners) {
       const { peakBytes } = await child.request<{ peakBytes: number }>({ command: 'stop' });
       if (!losses.every(Number.isFinite)) fail(`${contender.title}: the loss is not finite`);
-      measured.push({ contender, ready, milliseconds, losses, noise, peakBytes });
+      measured.push({ contender, ready, milliseconds, losses, noise, cpu, peakBytes });
     }
     const result = { workload, measured, failed };
     say(`\n${workloadTable(result)}`);
