@@ -36,6 +36,8 @@ export interface Position {
 /** What a strategy knows when a stage is built, before any value exists. */
 export interface BuildView {
   readonly student: ModelDescription;
+  /** The student's network, for a strategy that keeps a copy of it among its own modules (a momentum encoder). */
+  readonly network: Module;
   readonly teachers: Readonly<Record<string, ModelDescription>>;
   /** Class names of the stage's data. */
   readonly labels: readonly string[];
@@ -94,6 +96,10 @@ export interface BatchView {
   readonly labels: Tensor;
   /** float32 [N]: 1 where the item has a label. */
   readonly labelled: Tensor;
+  /** float32 [N,H,W,C] in 0..1: as decoded, before the stage's transforms. What a strategy makes views of its own from. */
+  readonly raw: Tensor;
+  /** Images in 0..1 as the networks want them: less the mean, by the standard deviation. */
+  normalise(images: Tensor): Tensor;
   readonly size: number;
 }
 
@@ -108,6 +114,8 @@ export interface StepView {
   forward(model: string, images: Tensor): ForwardView;
   /** Runs one of the strategy's own modules (see `Strategy.modules`). */
   module(name: string, x: Tensor): Tensor;
+  /** The same with the module's taps. */
+  forwardModule(name: string, x: Tensor): ForwardView;
   /** Value of a buffer of one of the strategy's own modules, by dotted name below the module. */
   buffer(module: string, name: string): Tensor;
   random(purpose: string): Key;

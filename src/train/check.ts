@@ -90,10 +90,8 @@ export async function checkRecipe(
         signal: undefined,
         resume: undefined,
       });
-      const { layout, updatesPerEpoch } = runner;
-      const updates = Math.min(plan.epochs * updatesPerEpoch, plan.limitUpdates ?? Number.POSITIVE_INFINITY);
-      const rateAt = (step: number) =>
-        plan.optimizer.baseRate * plan.schedule.factor(step, plan.epochs * updatesPerEpoch, updatesPerEpoch);
+      const { layout, updates, updatesPerEpoch } = runner;
+      const rateAt = (step: number) => plan.optimizer.baseRate * plan.schedule.factor(step, updates, updatesPerEpoch);
       return {
         name: plan.name,
         model: stage.model,

@@ -113,8 +113,10 @@ export function planGroups(tree: ParameterTree, strategies: readonly NamedStrate
   }
   const groups = new Map<string, { name: string; rate: number }>();
   for (const { group, rate, trainable } of assignments.values()) {
+    // A frozen parameter may lie in a group of any rate: it is not updated.
+    if (!trainable) continue;
     const known = groups.get(group);
-    if (known !== undefined && known.rate !== rate && trainable) {
+    if (known !== undefined && known.rate !== rate) {
       throw new AlambicError(
         'GROUP_RATES',
         `group "${group}" has parameters with the rates ${known.rate} and ${rate}`,

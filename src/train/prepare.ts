@@ -11,10 +11,11 @@ import type { PluginHost } from '../plugin-host/host.ts';
 import type { Use } from '../plugin-host/use.ts';
 import type { LoadedRecipe } from '../recipe/load.ts';
 import type { Recipe, RecipeStage } from '../recipe/schema.ts';
+import { monitorMode } from './checkpoint-keeper.ts';
 import type { NamedStrategy } from './groups.ts';
 import { loadModel, loadWeights, type ModelArrays } from './model-files.ts';
 import { RunData } from './run-data.ts';
-import type { StageInput, StageModel } from './stage.ts';
+import type { StageInput, StageModel } from './stage-input.ts';
 
 /** A recipe with everything built that its stages share: data, networks, plugins. No value exists yet. */
 export interface PreparedRun {
@@ -254,7 +255,15 @@ export function planStage(prepared: PreparedRun, stage: RecipeStage, limitUpdate
     logEvery: recipe.run.logEvery,
     saveEvery: recipe.run.saveEvery,
     earlyStop:
-      stage.patience === undefined ? undefined : { monitor, patience: stage.patience, minDelta: stage.minDelta },
+      stage.patience === undefined
+        ? undefined
+        : {
+            monitor,
+            // A mode belongs to the metric that it was written for.
+            mode: (monitor === recipe.run.keep.monitor ? recipe.run.keep.mode : undefined) ?? monitorMode(monitor),
+            patience: stage.patience,
+            minDelta: stage.minDelta,
+          },
     limitUpdates: Number.isFinite(limit) ? limit : undefined,
   };
 }

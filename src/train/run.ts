@@ -1,35 +1,27 @@
-import { readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus, platform, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type EngineMode, engine, openEngine } from '../engine/engine.ts';
 import { AlambicError } from '../errors.ts';
-import { Calibration } from '../metrics/calibration.ts';
-import { confusionMatrix } from '../metrics/confusion-matrix.ts';
 import type { ModelState } from '../nn/module.ts';
-import type { GroupRow, Listener, Metric, RunEvent } from '../plugin-host/contract.ts';
+import type { GroupRow, Listener, RunEvent } from '../plugin-host/contract.ts';
 import { type LoadedRecipe, saveResolved } from '../recipe/load.ts';
 import type { RecipeStage } from '../recipe/schema.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { CheckpointKeeper } from './checkpoint-keeper.ts';
 import { findLatestCheckpoint } from './checkpoint-search.ts';
-import { Evaluator, measure, type Outputs, softmaxRows } from './evaluate.ts';
+import { measure } from './evaluate.ts';
+import { Evaluation } from './evaluation.ts';
 import { disposeModel, fingerprint } from './fingerprint.ts';
-import { measureLatency } from './latency.ts';
-import { loadModel, saveModel } from './model-files.ts';
-import {
-  arraysOf,
-  firstValues,
-  modelUse,
-  type PreparedRun,
-  planStage,
-  prepareRun,
-  type StagePlan,
-  stateOf,
-} from './prepare.ts';
+import { loadModel } from './model-files.ts';
+import { firstValues, type PreparedRun, planStage, prepareRun, type StagePlan, stateOf } from './prepare.ts';
+import { readStages, writeRunSummary } from './run-files.ts';
 import { openRunFolder, type RunFolder } from './run-folder.ts';
-import type { RunSummary, SamplePrediction, StageSummary } from './run-result.ts';
-import { type StagePoint, StageRunner } from './stage.ts';
-import { standardMetrics } from './standard-metrics.ts';
+import type { RunSummary, StageSummary } from './run-result.ts';
+import { StageRunner } from './stage.ts';
+import type { StagePoint } from './stage-input.ts';
+import { summariseStage } from './stage-summary.ts';
+
+export { readRunSummary } from './run-files.ts';
 
 export interface RunOptions {
   /** Run folder. @default the recipe's, else `runs/<name>-<time>` */
@@ -55,10 +47,6 @@ export interface RunResult {
 }
 
 const STATE_FILE = 'state.safetensors';
-const RESULT_FILE = 'result.json';
-const SAMPLES = 24;
-/** Items of an evaluation batch: large enough to keep the cores busy, small in memory. */
-const EVALUATION_BATCH = 256;
 
 /**
  * Runs a recipe: its stages in order, with checkpoints, evaluation, a result and the models in the run folder.
@@ -86,12 +74,13 @@ class Run {
   readonly #options: RunOptions;
   readonly #listeners: Listener[];
   readonly #models = new Map<string, ModelState>();
-  readonly #evaluators = new Map<string, Evaluator>();
   #folder!: RunFolder;
   #prepared!: PreparedRun;
+  #evaluation!: Evaluation;
   #keeper!: CheckpointKeeper;
   #started = performance.now();
   #summaries: StageSummary[] = [];
+  #listenerError: { readonly cause: unknown } | undefined;
 
   constructor(loaded: LoadedRecipe, options: RunOptions) {
     this.#loaded = loaded;
@@ -127,28 +116,41 @@ class Run {
         ...(recipe.engine.threads === undefined ? {} : { threads: recipe.engine.threads }),
         ...(options.say === undefined ? {} : { say: options.say }),
       });
-      this.#prepared = await prepareRun(this.#loaded, (event) => void this.#emit(event));
+      this.#prepared = await prepareRun(this.#loaded, (event) => this.#note(event));
+      this.#evaluation = new Evaluation(this.#prepared, this.#options.limitUpdates !== undefined);
       const interrupted = await this.#runStages();
       const summary = await this.#saveResult(!interrupted);
       await this.#emit({ type: 'run-end', seconds: (performance.now() - this.#started) / 1000 });
       return { folder: this.#folder.folder, summary, interrupted };
     } finally {
       for (const state of this.#models.values()) disposeModel(state);
-      for (const evaluator of this.#evaluators.values()) evaluator.dispose();
-      await this.#prepared?.data.close();
-      for (const listener of this.#listeners) await listener.close?.();
-      await this.#folder.close();
+      this.#evaluation?.dispose();
+      try {
+        await this.#prepared?.data.close();
+        for (const listener of this.#listeners) await listener.close?.();
+      } finally {
+        // Whatever a plugin does at its end, the folder is free for the next run.
+        await this.#folder.close();
+      }
     }
   }
 
   async #emit(event: RunEvent): Promise<void> {
+    if (this.#listenerError !== undefined) throw this.#listenerError.cause;
     for (const listener of this.#listeners) await listener.on(event);
+  }
+
+  /** Tells of something from within synchronous code; a listener's error comes out at the next event. */
+  #note(event: RunEvent): void {
+    this.#emit(event).catch((cause: unknown) => {
+      this.#listenerError ??= { cause };
+    });
   }
 
   /** Runs the stages that are left. Gives whether the signal stopped it. */
   async #runStages(): Promise<boolean> {
     const { recipe } = this.#loaded;
-    const warn = (code: string, message: string) => void this.#emit({ type: 'warning', code, message });
+    const warn = (code: string, message: string) => this.#note({ type: 'warning', code, message });
     const checkpoint = this.#folder.resumed ? await findLatestCheckpoint(this.#folder.folder, { warn }) : undefined;
     const saved = checkpoint?.manifest as SavedPoint | undefined;
     const { last, best, monitor, mode } = recipe.run.keep;
@@ -159,13 +161,15 @@ class Run {
       { last, best: ranks ? best : 0, ...(ranks ? { monitor } : {}), ...(mode === undefined ? {} : { mode }) },
       { warn, state: checkpoint?.keeper },
     );
-    if (this.#folder.resumed) this.#summaries = await this.#readResult();
+    if (this.#folder.resumed) this.#summaries = await readStages(this.#folder.folder);
+    if (ranks) this.#evaluation.checkMonitors();
     for (const [index, stage] of recipe.stages.entries()) {
       const done = this.#summaries.find((summary) => summary.stage === stage.name);
       if (done !== undefined) {
         await this.#takeModel(stage, done);
         continue;
       }
+      if (this.#options.signal?.aborted) return this.#interrupt();
       const resumes = checkpoint !== undefined && saved?.stage === stage.name ? checkpoint : undefined;
       const interrupted = await this.#runStage(stage, index, resumes);
       if (interrupted) return true;
@@ -213,17 +217,17 @@ class Run {
     const secondsBefore = saved?.seconds ?? 0;
     const secondsNow = () => secondsBefore + (performance.now() - started) / 1000;
     let groups: readonly GroupRow[] = [];
-    const split = data.watched;
-    const limited = this.#options.limitUpdates !== undefined;
+    const watched = data.watched;
     const runner = new StageRunner({
       ...plan,
       initial,
       teachers,
       evaluate:
-        split === undefined
+        watched === undefined
           ? undefined
-          : async (state) => measure(await this.#outputs(plan.student.name, state, split, limited), this.#metrics()),
-      evaluationSplit: split ?? 'dev',
+          : async (state) =>
+              measure(await this.#evaluation.outputs(plan.student.name, state, watched), this.#evaluation.metrics()),
+      evaluationSplit: watched ?? 'dev',
       emit: async (event) => {
         if (event.type === 'stage-start' || event.type === 'phase') groups = event.groups;
         await this.#emit(event);
@@ -231,7 +235,7 @@ class Run {
       save: async (point, tensors, reason) => {
         const name = `${stage.name}-e${point.epoch}-u${point.update}`;
         const metrics = reason === 'epoch' || reason === 'end' ? point.history[point.history.length - 1] : undefined;
-        const evaluated = metrics !== undefined && Object.keys(metrics).some((key) => key.startsWith(`${split}/`));
+        const evaluated = metrics !== undefined && Object.keys(metrics).some((key) => key.startsWith(`${watched}/`));
         const manifest: SavedPoint = { stage: stage.name, stageIndex, point, seconds: secondsNow() };
         const summary = await this.#keeper.save(
           name,
@@ -272,18 +276,36 @@ class Run {
     }
     if (result.interrupted) {
       disposeModel(result.state);
-      const checkpointFolder = (await findLatestCheckpoint(this.#folder.folder))?.folder ?? this.#folder.checkpoints;
-      await this.#emit({
-        type: 'interrupted',
-        signal: String(this.#options.signal?.reason ?? 'signal'),
-        checkpoint: checkpointFolder,
-      });
-      return true;
+      return this.#interrupt();
     }
     this.#setModel(stage.model, result.state);
-    this.#summaries.push(await this.#summarise(stage, plan, runner, result, groups, secondsNow()));
+    const { metrics, ...summary } = await summariseStage({
+      prepared,
+      evaluation: this.#evaluation,
+      folder: this.#folder.folder,
+      stage,
+      plan,
+      result,
+      groups: groups.length > 0 ? groups : runner.layout.rows,
+      limited: this.#options.limitUpdates !== undefined,
+    });
+    const split = data.heldOut;
+    if (split !== undefined)
+      await this.#emit({ type: 'evaluation', stage: stage.name, epoch: result.history.length, split, metrics });
+    this.#summaries.push({ ...summary, metrics, seconds: secondsNow() });
     await this.#saveResult(false);
     return false;
+  }
+
+  /** Tells that the signal stopped the run, and where it goes on from. */
+  async #interrupt(): Promise<true> {
+    const checkpoint = await findLatestCheckpoint(this.#folder.folder);
+    await this.#emit({
+      type: 'interrupted',
+      signal: String(this.#options.signal?.reason ?? 'signal'),
+      checkpoint: checkpoint?.folder ?? this.#folder.checkpoints,
+    });
+    return true;
   }
 
   /** Evaluates a teacher before anything is learned from it, and refuses one that is worse than the recipe's floor. */
@@ -295,7 +317,7 @@ class Run {
   ): Promise<void> {
     const split = this.#prepared.data.watched ?? this.#prepared.data.heldOut;
     if (teacher.floor === undefined || split === undefined || this.#options.limitUpdates !== undefined) return;
-    const values = measure(await this.#outputs(teacher.name, state, split, false), this.#metrics());
+    const values = measure(await this.#evaluation.outputs(teacher.name, state, split), this.#evaluation.metrics());
     const top1 = values['top1'] ?? 0;
     await this.#emit({
       type: 'evaluation',
@@ -311,133 +333,6 @@ class Run {
         { hint: 'Train it longer, load its weights, or lower the floor.' },
       );
     }
-  }
-
-  #metrics(): Metric[] {
-    return standardMetrics(this.#prepared);
-  }
-
-  async #outputs(model: string, state: ModelState, split: string, limited: boolean): Promise<Outputs> {
-    const { data, models, transforms } = this.#prepared;
-    let evaluator = this.#evaluators.get(model);
-    if (evaluator === undefined) {
-      evaluator = new Evaluator(model, models.get(model)!.backbone, data.preparation(transforms), data.labels.length);
-      this.#evaluators.set(model, evaluator);
-    }
-    return evaluator.outputs(state, data.evaluationLoader(split, EVALUATION_BATCH, limited ? 32 : undefined));
-  }
-
-  async #summarise(
-    stage: RecipeStage,
-    plan: StagePlan,
-    runner: StageRunner,
-    result: { readonly state: ModelState; readonly history: StageSummary['history']; readonly updates: number },
-    groups: readonly GroupRow[],
-    seconds: number,
-  ): Promise<StageSummary> {
-    const { data, networkSize } = this.#prepared;
-    const { description, backbone } = plan.student;
-    const limited = this.#options.limitUpdates !== undefined;
-    const modelFolder = join('models', stage.name);
-    const target = join(this.#folder.folder, modelFolder);
-    await saveModel(target, {
-      description,
-      arrays: arraysOf(result.state),
-      labels: data.labels,
-      preprocessing: data.preprocessing(networkSize),
-      model: modelUse(this.#loaded.recipe, stage.model),
-    });
-    const split = data.heldOut;
-    let metrics: Record<string, number> = {};
-    let details: Pick<StageSummary, 'items' | 'confusion' | 'calibration' | 'samples' | 'outcomes'> = {
-      items: 0,
-      confusion: [],
-      calibration: [],
-      samples: [],
-    };
-    if (split !== undefined) {
-      const outputs = await this.#outputs(plan.student.name, result.state, split, limited);
-      metrics = measure(outputs, this.#metrics());
-      details = await this.#detail(outputs);
-      await this.#emit({ type: 'evaluation', stage: stage.name, epoch: result.history.length, split, metrics });
-    }
-    return {
-      stage: stage.name,
-      model: stage.model,
-      architecture: description.architecture,
-      teachers: Object.values(plan.teachers).map(({ name }) => name),
-      epochs: result.history.length,
-      updates: result.updates,
-      seconds,
-      split,
-      metrics,
-      ...details,
-      parameters: description.parameterCount,
-      macs: description.macs,
-      latency: await measureLatency(backbone, result.state, limited ? 3 : 30),
-      bytes: (await stat(join(target, 'model.safetensors'))).size,
-      modelFolder,
-      groups: groups.length > 0 ? groups : runner.layout.rows,
-      history: result.history,
-    };
-  }
-
-  /** Confusion, calibration and a few sample predictions: half of them wrong ones, where there are. */
-  async #detail(outputs: Outputs) {
-    const { classes, labels, logits } = outputs;
-    const probabilities = softmaxRows(logits, classes);
-    const predicted = Int32Array.from(labels, (_, i) => {
-      let best = 0;
-      for (let c = 1; c < classes; c++)
-        if (probabilities[i * classes + c]! > probabilities[i * classes + best]!) best = c;
-      return best;
-    });
-    const confidence = Float32Array.from(predicted, (c, i) => probabilities[i * classes + c]!);
-    const correct = Array.from(predicted, (c, i) => c === labels[i]);
-    // Spread over the split, which may be sorted by class.
-    const spread = (list: readonly number[], count: number) =>
-      list.length <= count
-        ? list
-        : Array.from({ length: count }, (_, k) => list[Math.floor((k * list.length) / count)]!);
-    const wrong = spread(
-      correct.flatMap((ok, i) => (ok ? [] : [i])),
-      SAMPLES / 2,
-    );
-    const right = spread(
-      correct.flatMap((ok, i) => (ok ? [i] : [])),
-      SAMPLES - wrong.length,
-    );
-    const { source } = this.#prepared.data;
-    const samples: SamplePrediction[] = [];
-    for (const i of [...wrong, ...right]) {
-      const index = outputs.indices[i]!;
-      const { data, height, width, channels } = await source.read(index);
-      samples.push({
-        id: source.items[index]!.id,
-        item: i,
-        label: labels[i]!,
-        predicted: predicted[i]!,
-        probability: confidence[i]!,
-        probabilities: Array.from(probabilities.subarray(i * classes, (i + 1) * classes)),
-        image: { height, width, channels, base64: Buffer.from(data).toString('base64') },
-      });
-    }
-    const calibration = new Calibration();
-    calibration.update(outputs);
-    const rounded = (value: number) => Math.round(value * 1e4) / 1e4;
-    const outcomes = {
-      correct: correct.map((right) => (right ? '1' : '0')).join(''),
-      predicted: Array.from(predicted),
-      confidence: Array.from(confidence, rounded),
-      truth: Array.from(labels, (c, i) => (c < 0 ? 0 : rounded(probabilities[i * classes + c]!))),
-    };
-    return {
-      items: labels.length,
-      confusion: confusionMatrix(outputs),
-      calibration: calibration.bins(),
-      samples,
-      outcomes,
-    };
   }
 
   async #saveResult(finished: boolean): Promise<RunSummary> {
@@ -467,35 +362,7 @@ class Run {
         ...(this.#options.command === undefined ? {} : { command: this.#options.command }),
       },
     };
-    const path = join(this.#folder.folder, RESULT_FILE);
-    await writeFile(`${path}.tmp`, `${JSON.stringify(summary)}\n`);
-    await rename(`${path}.tmp`, path);
+    await writeRunSummary(this.#folder.folder, summary);
     return summary;
-  }
-
-  async #readResult(): Promise<StageSummary[]> {
-    const path = join(this.#folder.folder, RESULT_FILE);
-    try {
-      return [...(JSON.parse(await readFile(path, 'utf8')) as RunSummary).stages];
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-      throw new AlambicError('RUN_RESULT', `${path} cannot be read`, {
-        hint: 'Delete it: finished stages are then run again.',
-        cause: error,
-      });
-    }
-  }
-}
-
-/** Result of a run folder; throws RUN_RESULT where it has none. */
-export async function readRunSummary(folder: string): Promise<RunSummary> {
-  const path = join(folder, RESULT_FILE);
-  try {
-    return JSON.parse(await readFile(path, 'utf8')) as RunSummary;
-  } catch (error) {
-    throw new AlambicError('RUN_RESULT', `expected a result at ${path}`, {
-      hint: 'Name the folder of a run that has finished a stage.',
-      cause: error,
-    });
   }
 }

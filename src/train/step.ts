@@ -98,10 +98,22 @@ export function unpackMetrics(values: Float32Array): StepMetrics {
 
 /** float32 [N,H,W,C] as a network wants it, from the decoded bytes. */
 export function prepareImages(images: Tensor, preparation: Preparation, key: Key, training: boolean): Tensor {
-  let x = tf.mul(castFloat(images), 1 / 255);
-  preparation.transforms.forEach((transform, i) => {
-    x = transform.call(x, { key: deriveKey(key, `transforms/${i}`), training });
-  });
+  return normaliseImages(transformImages(scaleImages(images), preparation, key, training), preparation);
+}
+
+/** Bytes as float32 in 0..1. */
+function scaleImages(images: Tensor): Tensor {
+  return tf.mul(castFloat(images), 1 / 255);
+}
+
+function transformImages(images: Tensor, { transforms }: Preparation, key: Key, training: boolean): Tensor {
+  return transforms.reduce<Tensor>(
+    (x, transform, i) => transform.call(x, { key: deriveKey(key, `transforms/${i}`), training }),
+    images,
+  );
+}
+
+function normaliseImages(x: Tensor, preparation: Preparation): Tensor {
   const channels = x.shape[x.rank - 1]!;
   const spread = (values: readonly number[], what: string) => {
     if (values.length !== 1 && values.length !== channels) {
@@ -161,8 +173,12 @@ export function buildContext(
   batch: DeviceBatch,
 ): StepContext {
   const key = makeKey(definition.seed, `stages/${definition.stage}`, state.counters.batches);
+  const { preparation } = definition;
+  const raw = scaleImages(batch.images);
   const view: BatchView = {
-    images: prepareImages(batch.images, definition.preparation, key, true),
+    raw,
+    normalise: (images) => normaliseImages(images, preparation),
+    images: normaliseImages(transformImages(raw, preparation, key, true), preparation),
     labels: batch.labels,
     labelled: tf.cast(tf.greaterEqual(batch.labels, tf.scalar(0, 'int32')), 'float32'),
     size: batch.labels.shape[0]!,

@@ -99,7 +99,8 @@ export class StepContext {
         }
         return this.#runTeacher(model, images);
       },
-      module: (name, x) => this.#runModule(`strategies.${strategy}.${name}`, x),
+      module: (name, x) => this.#runModule(`strategies.${strategy}.${name}`, x).output,
+      forwardModule: (name, x) => this.#runModule(`strategies.${strategy}.${name}`, x),
       buffer: (module, name) => {
         const buffers = this.moduleBuffers[`strategies.${strategy}.${module}`] ?? {};
         const value = buffers[name];
@@ -133,7 +134,7 @@ export class StepContext {
     return forwardView(result.output, result.taps);
   }
 
-  #runModule(name: string, x: Tensor): Tensor {
+  #runModule(name: string, x: Tensor): ForwardView {
     const bound = this.#input.modules[name];
     if (bound === undefined) {
       throw new AlambicError(
@@ -151,7 +152,7 @@ export class StepContext {
       key: deriveKey(this.#input.key, name),
     });
     Object.assign(buffers, result.updates);
-    return result.output;
+    return forwardView(result.output, result.taps);
   }
 }
 
