@@ -25,9 +25,9 @@ export class LiveLogger implements Listener {
   on(event: RunEvent): void {
     this.#progress.take(event, performance.now());
     const lines = linesOf(event, this.#progress, { colors: this.#colors, width: this.#width });
+    if (event.type === 'run-end' || event.type === 'interrupted') this.close();
     if (lines.length > 0) this.keep(lines.join('\n'));
     if (event.type === 'run-start') this.#start();
-    if (event.type === 'run-end' || event.type === 'interrupted') this.close();
   }
 
   /** Writes text that stays, above the block. */

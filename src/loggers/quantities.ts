@@ -1,12 +1,13 @@
 /** How numbers are written for people: on the terminal and in the report, always in the same way. */
 
-const THIN = ' ';
+// A no-break space: numbers neither wrap on a page nor lose their gap on a terminal.
+const GAP = '\u00a0';
 
-/** `1234567` -> `1 234 567`, with narrow no-break spaces. */
+/** `1234567` -> `1 234 567`, with no-break spaces. */
 export function formatInteger(value: number): string {
   const digits = Math.abs(Math.round(value)).toString();
   const sign = Math.round(value) < 0 ? '-' : '';
-  return sign + digits.replace(/\B(?=(\d{3})+$)/g, THIN);
+  return sign + digits.replace(/\B(?=(\d{3})+$)/g, GAP);
 }
 
 /** `272474` -> `272 k`, `11181642` -> `11.2 M`: three digits that count. */
