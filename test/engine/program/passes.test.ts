@@ -5,7 +5,7 @@ import { capture, trace } from '../../../src/engine/capture.ts';
 import { engine } from '../../../src/engine/engine.ts';
 import { gather, relu, valueAndGradients } from '../../../src/engine/kernels/index.ts';
 import { mergeEqualOps, removeDeadOps, removeNoOps, runPasses } from '../../../src/engine/program/passes.ts';
-import { nodeName, opOfNode, type Program } from '../../../src/engine/program/program.ts';
+import { ATTR, nodeName, opOfNode, type Program } from '../../../src/engine/program/program.ts';
 import { DTYPE } from '../../../src/engine/tensorflow/dtypes.ts';
 import { openTestEngine } from '../../engine-setup.ts';
 import { expectClose, inAllModes, tensorOf, valuesOf, wave } from '../modes.ts';
