@@ -1,12 +1,22 @@
 #!/usr/bin/env node
-// Shows help and the version by itself, at once; only a real command loads TypeScript and the program.
-import { readFileSync } from 'node:fs';
+// Shows help and the version by itself, at once; only a real command loads the program.
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { renderText, textRequest } from '../src/cli/help.mjs';
+
+// The repository runs its TypeScript as it is; an installed package has JavaScript made of it (pack/build.mjs).
+const isRepository = existsSync(new URL('../src/cli/main.ts', import.meta.url));
+const folder = isRepository ? '../src' : '../dist';
+const { renderText, textRequest } = await import(`${folder}/cli/help.mjs`);
+
+// Whoever reads our output may stop early (`| head`): that is no error.
+process.stdout.on('error', (error) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
 
 const read = (path) => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'));
 const args = process.argv.slice(2);
-const table = read('../src/cli/commands.json');
+const table = read(`${folder}/cli/commands.json`);
 const request = textRequest(table, args);
 
 if (request !== undefined) {
@@ -15,8 +25,9 @@ if (request !== undefined) {
   process.stdout.write(renderText(table, request, { version: read('../package.json').version, width, color }));
 } else {
   const { register } = await import('tsx/esm/api');
-  // Our own tsconfig, whatever folder we are called in: decorators and the path `alambic/plugin` come from it.
-  register({ tsconfig: fileURLToPath(new URL('../tsconfig.json', import.meta.url)) });
-  const { main } = await import('../src/cli/main.ts');
+  // Our own tsconfig, whatever folder we are called in: decorators and the path `alambic/plugin` come from it. Of an installed package
+  // only plugins are TypeScript, and src/plugin-host/plugin-modules.mjs compiles them.
+  register({ tsconfig: isRepository && fileURLToPath(new URL('../tsconfig.json', import.meta.url)) });
+  const { main } = await import(`${folder}/cli/main.${isRepository ? 'ts' : 'js'}`);
   process.exitCode = await main(args);
 }

@@ -41,6 +41,9 @@ export interface StageSummary {
   readonly teachers: readonly string[];
   readonly epochs: number;
   readonly updates: number;
+  /** Different images that were trained on, and how many of them with their label. */
+  readonly trainingItems?: number;
+  readonly labelledItems?: number;
   readonly seconds: number;
   /** Split of the final numbers, and its metrics. */
   readonly split: string | undefined;

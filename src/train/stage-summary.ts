@@ -59,6 +59,8 @@ export async function summariseStage(input: StageToSummarise): Promise<Omit<Stag
     teachers: Object.values(plan.teachers).map(({ name }) => name),
     epochs: result.history.length,
     updates: result.updates,
+    trainingItems: Math.round(plan.loader.size / (stage.data.repeat ?? 1)),
+    labelledItems: data.labelledItems({ labelled: stage.data.labelled ?? recipe.data.labelled, use: stage.data.items }),
     split,
     metrics,
     ...details,

@@ -45,7 +45,7 @@ function facts(row: ComparisonRow, teacher: ComparisonRow | undefined): [string,
   const { parameters, macs, latencyMs, bytes } = row.result;
   const list: [string, string][] = [];
   if (teacher !== undefined) {
-    list.push([`${formatPercent(row.accuracy / teacher.accuracy)}`, "of the teacher's accuracy"]);
+    if (teacher.accuracy > 0) list.push([formatPercent(row.accuracy / teacher.accuracy), "of the teacher's accuracy"]);
     list.push([`${(teacher.result.parameters / parameters).toFixed(1)}×`, 'fewer parameters']);
     if (macs > 0) list.push([`${(teacher.result.macs / macs).toFixed(1)}×`, 'less computation']);
   } else {
