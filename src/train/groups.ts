@@ -49,6 +49,9 @@ function depthGroupOf(description: ModelDescription, name: string): string {
   return best;
 }
 
+/** Group of all parameters where no strategy plans any. */
+const EVERYTHING = 'all';
+
 /** The parameters that a stage could train: the student's, and those of the strategies' own modules. */
 export function parameterTree(student: ModelDescription, own: readonly ParameterSpec[]): ParameterTree {
   const info = (spec: ParameterSpec, depthGroup: string): ParameterInfo => ({
@@ -103,7 +106,7 @@ export function planGroups(tree: ParameterTree, strategies: readonly NamedStrate
       rate *= assignment.rate ?? 1;
       decay &&= assignment.decay ?? true;
     }
-    const group = labels.length === 0 ? 'all' : [...new Set(labels)].join(' ');
+    const group = labels.length === 0 ? EVERYTHING : [...new Set(labels)].join(' ');
     assignments.set(parameter.name, { group, trainable, rate, decay });
   }
   if (![...assignments.values()].some((assignment) => assignment.trainable)) {
@@ -155,16 +158,22 @@ export function groupRows(
   decayOf: (parameter: ParameterInfo, decay: boolean) => number,
 ): GroupRow[] {
   const rows = new Map<string, GroupRow>();
+  const decays = tree.parameters.some(
+    (parameter) => decayOf(parameter, plan.assignments.get(parameter.name)!.decay) > 0,
+  );
   for (const parameter of tree.parameters) {
     const assignment = plan.assignments.get(parameter.name)!;
     const decay = assignment.trainable ? decayOf(parameter, assignment.decay) : 0;
     const rate = assignment.trainable ? baseRate * assignment.rate : 0;
     const mode = modeOf(plan, parameter.name);
-    const key = `${assignment.group}|${assignment.trainable}|${decay}|${mode}`;
+    // Where no strategy names groups, what tells the rows apart is decay.
+    const unnamed = decay > 0 ? 'weights' : 'biases, norms';
+    const group = assignment.group === EVERYTHING && decays ? unnamed : assignment.group;
+    const key = `${group}|${assignment.trainable}|${decay}|${mode}`;
     const size = parameter.shape.reduce((a, b) => a * b, 1);
     const row = rows.get(key);
     rows.set(key, {
-      group: assignment.group,
+      group,
       parameters: (row?.parameters ?? 0) + size,
       trainable: assignment.trainable,
       rate,

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, platform, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type EngineMode, engine, openEngine } from '../engine/engine.ts';
@@ -61,6 +62,10 @@ export async function runRecipe(loaded: LoadedRecipe, options: RunOptions = {}):
   return new Run(loaded, options).run();
 }
 
+const VERSION = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version;
+
 /** What a checkpoint's manifest says of the run. */
 interface SavedPoint {
   readonly stage: string;
@@ -104,12 +109,6 @@ class Run {
         this.#listeners.push(host.instantiateUse('logger', use, { parent: scope }));
       for (const use of recipe.run.callbacks)
         this.#listeners.push(host.instantiateUse('callback', use, { parent: scope }));
-      await this.#emit({
-        type: 'run-start',
-        folder: this.#folder.folder,
-        stages: recipe.stages.map(({ name }) => name),
-        resumed: this.#folder.resumed,
-      });
       await openEngine({
         mode: options.engine?.mode ?? recipe.engine.mode ?? 'graph',
         device: options.engine?.device ?? recipe.engine.device,
@@ -117,6 +116,13 @@ class Run {
         ...(options.say === undefined ? {} : { say: options.say }),
       });
       this.#prepared = await prepareRun(this.#loaded, (event) => this.#note(event));
+      await this.#emit({
+        type: 'run-start',
+        folder: this.#folder.folder,
+        stages: recipe.stages.map(({ name }) => name),
+        work: recipe.stages.map((stage) => this.#workOf(stage)),
+        resumed: this.#folder.resumed,
+      });
       this.#evaluation = new Evaluation(this.#prepared, this.#options.limitUpdates !== undefined);
       const interrupted = await this.#runStages();
       const summary = await this.#saveResult(!interrupted);
@@ -145,6 +151,21 @@ class Run {
     this.#emit(event).catch((cause: unknown) => {
       this.#listenerError ??= { cause };
     });
+  }
+
+  /** Multiply-accumulates of a stage, roughly: a backward pass costs about twice its forward. For the time left. */
+  #workOf(stage: RecipeStage): number {
+    const { student, teachers, loader, epochs, limitUpdates, accumulate } = planStage(
+      this.#prepared,
+      stage,
+      this.#options.limitUpdates,
+    );
+    const items = Math.min(
+      epochs * loader.size,
+      (limitUpdates ?? Number.POSITIVE_INFINITY) * accumulate * loader.batchSize,
+    );
+    const forward = Object.values(teachers).reduce((sum, { description }) => sum + description.macs, 0);
+    return items * (3 * student.description.macs + forward);
   }
 
   /** Runs the stages that are left. Gives whether the signal stopped it. */
@@ -350,6 +371,7 @@ class Run {
       finished,
       seconds: this.#summaries.reduce((sum, { seconds }) => sum + seconds, 0),
       environment: {
+        alambic: VERSION,
         node: process.version,
         tensorflow: engine().version,
         device: engine().device.name,

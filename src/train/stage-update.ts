@@ -73,6 +73,8 @@ export interface UpdateOutcome {
   readonly state: TrainState;
   /** Weighted total and each term, means over the items of the update. */
   readonly losses: Readonly<Record<string, number>>;
+  /** Global norm of the gradient before clipping. */
+  readonly gradientNorm: number;
   /** Whether the update counts; else the state is the one before but for its counters. */
   readonly finite: boolean;
 }
@@ -96,6 +98,7 @@ export async function runUpdate(
   let state = before;
   let total = 0;
   let finite = true;
+  let gradientNorm = 0;
   const terms = new Array<number>(termNames.length).fill(0);
   try {
     for (const [i, hostBatch] of batches.entries()) {
@@ -113,6 +116,7 @@ export async function runUpdate(
       const metrics = unpackMetrics(result.metrics.dataSync() as Float32Array);
       result.metrics.dispose();
       total += metrics.total;
+      gradientNorm = metrics.gradientNorm;
       finite &&= metrics.finite && Number.isFinite(metrics.total);
       metrics.terms.forEach((value, t) => {
         terms[t] = terms[t]! + value;
@@ -128,7 +132,7 @@ export async function runUpdate(
   const kept = finite ? state : skipped(before, state);
   if (!finite) dispose(state);
   dispose(before);
-  return { state: kept, losses, finite };
+  return { state: kept, losses, gradientNorm, finite };
 }
 
 /** The state before an update that does not count: its batches count as seen, and the skip is counted. */
