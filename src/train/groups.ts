@@ -1,4 +1,5 @@
 import { AlambicError } from '../errors.ts';
+import { depthGroupOf } from '../nn/describe.ts';
 import type { Mode, ModelDescription, ParameterSpec } from '../nn/module.ts';
 import type { GroupRow, ParameterInfo, ParameterTree, Position, Strategy } from '../plugin-host/contract.ts';
 
@@ -23,30 +24,6 @@ export interface Plan {
   /** Distinct groups in the order of the parameters, each with its rate multiplier. */
   readonly groups: readonly { readonly name: string; readonly rate: number }[];
   readonly modes: Readonly<Record<string, Mode>>;
-}
-
-/** The depth group of a parameter: the longest prefix that matches. */
-function depthGroupOf(description: ModelDescription, name: string): string {
-  let best = '';
-  let length = -1;
-  for (const group of description.depthGroups) {
-    for (const prefix of group.prefixes) {
-      if ((name === prefix || name.startsWith(`${prefix}.`)) && prefix.length > length) {
-        best = group.name;
-        length = prefix.length;
-      }
-    }
-  }
-  if (length < 0) {
-    throw new AlambicError(
-      'UNGROUPED_PARAMETER',
-      `parameter ${name} lies in no depth group of ${description.architecture}`,
-      {
-        hint: `Its depth groups are ${description.depthGroups.map((group) => group.name).join(', ')}; add the parameter's prefix to one of them.`,
-      },
-    );
-  }
-  return best;
 }
 
 /** Group of all parameters where no strategy plans any. */
