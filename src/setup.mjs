@@ -92,7 +92,7 @@ function run(command, args, { shell = false, onText } = {}) {
     if (onText !== undefined && process.stdout.isTTY && env.NO_COLOR === undefined)
       env.FORCE_COLOR = env.FORCE_COLOR || '1';
     const stdout = onText === undefined ? 'inherit' : 'pipe';
-    const child = spawn(command, args, { cwd: process.cwd(), env, shell, stdio: ['inherit', stdout, 'inherit'] });
+    const child = spawn(command, args, { cwd: ROOT, env, shell, stdio: ['inherit', stdout, 'inherit'] });
     const stopForwarding = forwardSignals(child);
     if (onText !== undefined) {
       child.stdout.on('data', (chunk) => {

@@ -82,6 +82,13 @@ export async function fetchWheel(wheel: Wheel, folder: string, options: FetchOpt
     throw badHash(wheel.files[0]!, reasons.join('; '), wheel.project);
   }
   if (cause !== undefined && !(cause instanceof AlambicError)) throw offline(reasons.join('; '), cause);
+  if (cause instanceof AlambicError) {
+    throw new AlambicError(cause.code, `${cause.message} (${byPip})`, {
+      ...(cause.hint !== undefined && { hint: cause.hint }),
+      ...(cause.at !== undefined && { at: cause.at }),
+      cause,
+    });
+  }
   throw new AlambicError(
     'RUNTIME_DOWNLOAD',
     `expected ${wheel.project} ${wheel.version} on the package index: ${reasons.join('; ')}`,
@@ -132,7 +139,7 @@ async function downloadByPip(
     let reason = 'no pip is in reach either';
     for (const command of pythons(context.env)) {
       const pip = [command, '-m', 'pip'] as const;
-      if (!(await runCommand(pip[0], [...pip.slice(1), '--version'])).ok) continue;
+      if (!(await runCommand(pip[0], [...pip.slice(1), '--version'], { env: { ...context.env } })).ok) continue;
       say(`${file!.file}: asking pip for it`);
       const args = [
         'download',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import tls from 'node:tls';
 import type { RuntimeContext } from './context.ts';
 
@@ -94,7 +94,10 @@ async function request(target: URL, headers: Record<string, string>, options: Ge
     );
   }
   const tunnel = await connect(proxy, `${target.hostname}:${target.port || 443}`, options);
-  const socket = tls.connect({ socket: tunnel, servername: hostOf(target), ...authorities(options.env) });
+  const name = hostOf(target);
+  // A certificate may be for an address, but an address may not be asked for by name.
+  const asked = isIP(name) === 0 ? { servername: name } : { host: name };
+  const socket = tls.connect({ socket: tunnel, ...asked, ...authorities(options.env) });
   return send(
     http.request({
       ...common,

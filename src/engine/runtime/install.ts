@@ -128,6 +128,8 @@ async function build(bundle: Bundle, place: string, options: BuildOptions): Prom
       await mkdir(dirname(join(staging, path)), { recursive: true });
       await symlink(target, join(staging, path));
     }
+    const lack = refusalOf(join(staging, 'tensorflow'), bundle.platform, context.leastBytes);
+    if (lack !== undefined) throw unpackFailure(new Error(lack));
     await complete(bundle, staging, used);
     await rm(place, { recursive: true, force: true });
     await rename(staging, place);
@@ -187,9 +189,20 @@ async function unpackWheel(wheel: Wheel, path: string, folder: string): Promise<
   for (const entry of entries) {
     const target = join(folder, entry.name);
     await mkdir(dirname(target), { recursive: true });
-    await unpackEntry(path, entry, target, /\/bin\/|\.(so|dylib)/.test(entry.name) ? 0o755 : 0o644);
+    const mode = /\/bin\/|\.(so|dylib)/.test(entry.name) ? 0o755 : 0o644;
+    await unpackEntry(path, entry, target, mode).catch((error: Error) => {
+      throw isNoSpace(error) ? error : unpackFailure(error);
+    });
     await syncPath(target);
   }
+}
+
+/** A wheel of the pinned hash that does not hold what it should: the manifest is wrong, or the disk damaged it since. */
+function unpackFailure(cause: Error): AlambicError {
+  return new AlambicError('RUNTIME_UNPACK', `expected to unpack TensorFlow: ${cause.message}`, {
+    hint: 'Run `alambic runtime remove`, then `alambic runtime install`; if it stays so, the disk may be damaged.',
+    cause,
+  });
 }
 
 /** The folder with the libraries below what `--from` names; undefined where that is a wheel or a folder of wheels. */

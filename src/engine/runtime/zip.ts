@@ -74,7 +74,8 @@ async function findDirectory(file: FileHandle, size: number): Promise<{ offset: 
   const length = Math.min(size, 22 + FULL_16);
   const tail = await readAt(file, size - length, length);
   let at = tail.length - 22;
-  while (at >= 0 && tail.readUInt32LE(at) !== END) at--;
+  // A comment may hold the signature too; the true record is the one whose comment ends with the file.
+  while (at >= 0 && !(tail.readUInt32LE(at) === END && at + 22 + tail.readUInt16LE(at + 20) === tail.length)) at--;
   if (at < 0) throw new Error('not a zip archive: it has no end record');
   const bytes = tail.readUInt32LE(at + 12);
   const offset = tail.readUInt32LE(at + 16);

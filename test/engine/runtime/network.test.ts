@@ -67,12 +67,15 @@ async function startProxy(credentials?: string): Promise<{ url: string; seen: st
     target.on('error', () => socket.destroy());
     socket.on('error', () => target.destroy());
   });
+  // Tunnels are no longer the server's own and would keep it from closing.
+  const sockets = new Set<net.Socket>();
+  proxy.on('connection', (socket) => sockets.add(socket));
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   closers.push(
     () =>
       new Promise((resolve) => {
         proxy.close(() => resolve());
-        proxy.closeAllConnections();
+        for (const socket of sockets) socket.destroy();
       }),
   );
   const { port } = proxy.address() as AddressInfo;
