@@ -6,6 +6,12 @@ import { fileURLToPath } from 'node:url';
 // The repository runs its TypeScript as it is; an installed package has JavaScript made of it (pack/build.mjs).
 const isRepository = existsSync(new URL('../src/cli/main.ts', import.meta.url));
 const folder = isRepository ? '../src' : '../dist';
+if (!existsSync(new URL(`${folder}/cli/help.mjs`, import.meta.url))) {
+  process.stderr.write(
+    'alambic: this package was packed without dist/; the repository packs itself by `npm run pack`.\n',
+  );
+  process.exit(1);
+}
 const { renderText, textRequest } = await import(`${folder}/cli/help.mjs`);
 
 // Whoever reads our output may stop early (`| head`): that is no error.

@@ -13,9 +13,11 @@ import { fileURLToPath } from 'node:url';
 
 const MARK = 'alambic-plugin';
 const TYPESCRIPT = /\.(ts|mts|tsx)$/;
+// In an installed package this file lies beside JavaScript.
+const ENDING = existsSync(new URL('../index.ts', import.meta.url)) ? 'ts' : 'js';
 const OWN = {
-  alambic: new URL('../index.ts', import.meta.url).href,
-  'alambic/plugin': new URL('../plugin.ts', import.meta.url).href,
+  alambic: new URL(`../index.${ENDING}`, import.meta.url).href,
+  'alambic/plugin': new URL(`../plugin.${ENDING}`, import.meta.url).href,
 };
 
 // esbuild is what tsx compiles with: taken from where tsx has it.

@@ -33,10 +33,11 @@ function restoreRemovedUtil(): void {
 
 /**
  * Loads a file of tfjs-node-gpu's JavaScript. In the repository it is a development dependency; the published package carries the
- * files it needs in `vendor/`, because that package's install script cannot run on users' machines.
+ * files it needs in `vendor/` (made by pack/build.mjs), because that package's install script cannot run on users' machines. `vendor/`
+ * comes first: another version may be installed beside us.
  */
 function requireKernels(file: string): Record<string, unknown> {
-  for (const base of ['@tensorflow/tfjs-node-gpu/dist/', '../../../vendor/tfjs-node-gpu/dist/']) {
+  for (const base of ['../../../vendor/tfjs-node-gpu/dist/', '@tensorflow/tfjs-node-gpu/dist/']) {
     try {
       return require(base + file) as Record<string, unknown>;
     } catch (error) {
