@@ -109,7 +109,7 @@ export async function readModelConfig(folder: string): Promise<ModelConfig> {
  * Loads the weights of a model folder of ours or timm's (float32, float16 or bfloat16) for a network.
  *
  * @param description Of the network that is to take the weights; see `readModelConfig` for the architecture it was saved with.
- * @throws AlambicError MODEL_MISSING, MODEL_CONFIG, FORMAT_SAFETENSORS; MODEL_WEIGHTS where `strict` and the report is not clean.
+ * @throws AlambicError MODEL_MISSING, MODEL_CONFIG, FORMAT_SAFETENSORS; MODEL_WEIGHTS where `strict` and the report is not clean, or a value is not finite.
  * @example
  * const { architecture, classes } = await readModelConfig('runs/a/models/teacher');
  * const { arrays, labels } = await loadModel('runs/a/models/teacher', description);
@@ -143,6 +143,7 @@ export async function loadWeights(
   try {
     const { arrays, report } = await matchArrays(file, description, classifier === 'drop');
     if (strict) checkReport(report, file, description, path);
+    checkFinite(arrays, description, path);
     return { arrays, report };
   } finally {
     await file.close();
@@ -215,6 +216,18 @@ async function matchArrays(file: SafetensorsReader, description: ModelDescriptio
   }
   report.unexpected.push(...unused);
   return { arrays, report };
+}
+
+function checkFinite(arrays: ModelArrays, description: ModelDescription, path: string): void {
+  const bad = Object.entries(arrays)
+    .filter(([, values]) => !values.every(Number.isFinite))
+    .map(([name]) => name);
+  if (bad.length === 0) return;
+  throw new AlambicError(
+    'MODEL_WEIGHTS',
+    `the weights for ${description.architecture} hold values that are not finite, in ${bad.slice(0, 6).join(', ')}${bad.length > 6 ? `, … (${bad.length} in all)` : ''}`,
+    { at: path, hint: 'The network they come from had diverged; take an earlier checkpoint or train it again.' },
+  );
 }
 
 /** The axes that are not 1: arrays with the same ones hold the same elements in the same order. */

@@ -11,6 +11,7 @@ import { Constant } from '../../src/optim/schedules/constant.ts';
 import { Sgd } from '../../src/optim/sgd.ts';
 import type { Optimizer, RunEvent, Schedule, Strategy } from '../../src/plugin-host/contract.ts';
 import { Supervised } from '../../src/strategies/supervised.ts';
+import { disposeModel } from '../../src/train/fingerprint.ts';
 import type { NamedStrategy } from '../../src/train/groups.ts';
 import { StageRunner } from '../../src/train/stage.ts';
 import type { StageInput, StageModel, StagePoint } from '../../src/train/stage-input.ts';
@@ -159,9 +160,10 @@ export function setUpStage(overrides: Overrides = {}): { runner: StageRunner; tr
 
 /** Runs a stage to its end: the tensors it saved last, its history, its events. */
 export async function runStage(overrides: Overrides = {}) {
-  const { runner, trace } = setUpStage(overrides);
+  const { runner, trace, initial } = setUpStage(overrides);
   const result = await runner.run();
-  tf.dispose([result.state.params, result.state.buffers] as unknown as tf.TensorContainer);
+  disposeModel(result.state);
+  if (overrides.initial === undefined) disposeModel(initial);
   const last = trace.saves[trace.saves.length - 1];
   return { ...trace, ...result, tensors: last?.tensors ?? {}, point: last?.point };
 }
