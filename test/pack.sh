@@ -134,6 +134,7 @@ check 'a program without a loader' "$node" program.mjs
 check 'npm install vitest and typescript' npm install --no-audit --no-fund --save-dev --ignore-scripts=false vitest@4.1.12 vite@8.3.8 typescript@6.0.3 @types/node@20
 check 'alambic plugin new' alambic plugin new my-loss --kind loss
 check 'the test of the new plugin' npx vitest run my-loss
-check 'the types of the new plugin' npx tsc --project my-loss --skipLibCheck false --noEmit
-check 'the types of a plugin with a helper' npx tsc --noEmit --strict --target es2022 --module nodenext --types node --experimentalDecorators --allowImportingTsExtensions absolute.ts
+check 'the types of the new plugin' npx tsc --project plugins/my-loss
+sed 's/tf\.square(/tf.sqare(/' plugins/my-loss/my-loss.ts >plugins/my-loss/misspelt.ts
+check 'its types are known: a misspelt op is an error' prints "Did you mean 'square'?" npx tsc --project plugins/my-loss
 echo "$count passed, 0 failed, 0 skipped"

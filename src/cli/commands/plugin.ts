@@ -86,8 +86,8 @@ A plugin of kind \`${kind}\` for alambic. ${use}
 plugins: [./${name}/${name}.ts]${line === undefined ? '' : `\n${line}`}
 \`\`\`
 
-\`alambic plugins --kind ${kind} --recipe RECIPE\` shows its options. Its test: \`npx vitest run ${name}\`. The contract of a plugin of kind
-\`${kind}\` is in \`src/plugin-host/contract.ts\` of alambic, explained in \`docs/plugins.md\`.
+\`alambic plugins --kind ${kind} --recipe RECIPE\` shows its options. Its test: \`npx vitest run ${name}\` (once:
+\`npm i -D vitest\`). The contract of a plugin of kind \`${kind}\` is among the types of \`alambic/plugin\`, explained in \`docs/plugins.md\` of alambic.
 `;
 }
 
