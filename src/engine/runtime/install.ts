@@ -8,6 +8,7 @@ import {
   readdir,
   rename,
   rm,
+  rmdir,
   stat,
   symlink,
   writeFile,
@@ -137,6 +138,8 @@ async function build(bundle: Bundle, place: string, options: BuildOptions): Prom
     await rm(downloads, { recursive: true, force: true });
   } catch (error) {
     await rm(staging, { recursive: true, force: true });
+    // Parts of downloads are kept for the next attempt; an empty folder is not.
+    if (existsSync(downloads) && (await readdir(downloads)).length === 0) await rmdir(downloads);
     if (isNoSpace(error)) throw noSpace(base, error);
     const code = (error as NodeJS.ErrnoException).code;
     if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM') throw cacheFailure(base, error);

@@ -46,6 +46,7 @@ function bindLinker(): Linker {
   const dlerror = c.func('const char *dlerror()');
   const dup = c.func('int dup(int descriptor)');
   const dup2 = c.func('int dup2(int descriptor, int target)');
+  const close = c.func('int close(int descriptor)');
   const setenv = c.func('int setenv(const char *name, const char *value, int overwrite)');
   return {
     open(path) {
@@ -56,6 +57,9 @@ function bindLinker(): Linker {
     find: (handle, symbol) => dlsym(handle, symbol) !== null,
     duplicate: (descriptor) => Number(dup(descriptor)),
     duplicateTo: (descriptor, target) => Number(dup2(descriptor, target)),
+    closeDuplicate: (descriptor) => {
+      close(descriptor);
+    },
     setEnvironment(variable, value) {
       process.env[variable] = value;
       // In a worker thread process.env is a copy, which the library does not see.

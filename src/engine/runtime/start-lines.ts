@@ -3,10 +3,11 @@ import { closeSync, fstatSync, openSync, readSync, unlinkSync, writeSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** `dup` and `dup2` of the C library. */
+/** `dup`, `dup2` and `close` of the C library; Node's own close warns of descriptors that it did not open itself. */
 export interface FileDescriptors {
   duplicate(descriptor: number): number;
   duplicateTo(descriptor: number, target: number): number;
+  closeDuplicate(descriptor: number): void;
 }
 
 /**
@@ -16,7 +17,7 @@ export interface FileDescriptors {
 const NOISE = [/^WARNING: All log messages before absl::InitializeLog/, /oneDNN custom operations are on/];
 
 /** Runs a loading step with standard error held back for that long, and passes on what is not noise. */
-export function withoutStartLines<T>({ duplicate, duplicateTo }: FileDescriptors, load: () => T): T {
+export function withoutStartLines<T>({ duplicate, duplicateTo, closeDuplicate }: FileDescriptors, load: () => T): T {
   const file = openUnnamedFile();
   if (file === undefined) return load();
   const stderr = duplicate(2);
@@ -29,7 +30,7 @@ export function withoutStartLines<T>({ duplicate, duplicateTo }: FileDescriptors
     return load();
   } finally {
     duplicateTo(stderr, 2);
-    closeSync(stderr);
+    closeDuplicate(stderr);
     const text = readAll(file);
     closeSync(file);
     const rest = text.split('\n').filter((line) => line !== '' && !NOISE.some((pattern) => pattern.test(line)));

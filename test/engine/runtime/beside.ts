@@ -11,7 +11,8 @@ import { selfSignedCertificate } from './certificate.ts';
 
 const folder = process.argv[2]!;
 const what = process.argv[3]!;
-const loaded = loadLibrary(folder, ['TFE_NewContext']);
+// In `only-worker` no thread but the worker loads it.
+const loaded = what === 'only-worker' ? undefined : loadLibrary(folder, ['TFE_NewContext']);
 
 async function roundTripOverTls(): Promise<void> {
   const { key, cert } = selfSignedCertificate();
@@ -39,15 +40,27 @@ async function useAll(): Promise<void> {
   const digest = await webcrypto.subtle.digest('SHA-256', bytes.subarray(0, 3));
   assert.equal(digest.byteLength, 32);
   assert.ok((await lookup('localhost')).address.length > 0);
-  const answer = await new Promise<number>((resolve, reject) => {
-    const worker = new Worker('require("node:worker_threads").parentPort.postMessage(6 * 7)', { eval: true });
-    worker.once('message', resolve).once('error', reject);
-  });
-  assert.equal(answer, 42);
+  // A thread that computes, and one that loads the library too.
+  assert.equal(
+    await messageOf(new Worker('require("node:worker_threads").parentPort.postMessage(6 * 7)', { eval: true })),
+    42,
+  );
+  const loader = new Worker(new URL('load-in-worker.mjs', import.meta.url), { workerData: folder, execArgv: [] });
+  assert.equal(await messageOf(loader), loaded!.version);
 }
 
-(what === 'only-load' ? Promise.resolve() : useAll()).then(
-  () => process.stdout.write(`ok ${loaded.version} ${loaded.oneDnn}\n`),
+function messageOf(worker: Worker): Promise<unknown> {
+  return new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject));
+}
+
+async function run(): Promise<string> {
+  if (what === 'all') await useAll();
+  if (loaded !== undefined) return `ok ${loaded.version} ${loaded.oneDnn}`;
+  return `ok ${await messageOf(new Worker(new URL('load-in-worker.mjs', import.meta.url), { workerData: folder, execArgv: [] }))}`;
+}
+
+run().then(
+  (line) => process.stdout.write(`${line}\n`),
   (error: unknown) => {
     process.stderr.write(`${String((error as Error).stack)}\n`);
     process.exitCode = 1;

@@ -45,6 +45,14 @@ test('TLS, zlib, subtle crypto, dns and worker threads work in a process that ha
   expect(await runBeside('all')).toEqual({ code: 0, stdout: expect.stringMatching(/^ok 2\.21/), stderr: '' });
 });
 
+test('a worker thread can load it, alone or beside the main thread', async () => {
+  expect(await runBeside('only-worker')).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^ok 2\.21\.\d+\n$/),
+    stderr: '',
+  });
+});
+
 test("the user's own choice of oneDNN and log level is kept", async () => {
   const { code, stdout } = await runBeside('only-load', { TF_ENABLE_ONEDNN_OPTS: '0' });
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/ false\n$/) });

@@ -236,7 +236,7 @@ esac
   const env = { VIRTUAL_ENV: join(folder, 'venv') };
   pip(Buffer.alloc(bytes.length));
   await expect(installFrom(server.url, env)).rejects.toMatchObject({ code: 'RUNTIME_BAD_HASH' });
-  expect(readdirSync(join(folder, 'runtime', 'downloads'))).toEqual([]);
+  expect(readdirSync(join(folder, 'runtime'))).toEqual([]);
   pip(bytes);
   expect((await installFrom(server.url, env)).origin).toBe('cache');
   const { readFileSync } = await import('node:fs');
