@@ -24,11 +24,12 @@ export interface NodeBackend {
 
 const require = createRequire(import.meta.url);
 
-/** tfjs-node's kernels call two functions that Node 23 removed from `util` (tfjs#8609). */
+/** tfjs-node's kernels call two old functions of `util`, of which Node 23 removed one (tfjs#8609). */
 function restoreRemovedUtil(): void {
   const util = require('node:util') as Record<string, unknown>;
   util['isNullOrUndefined'] ??= (x: unknown) => x === null || x === undefined;
-  util['isArray'] ??= Array.isArray;
+  // Where it is left, it prints a deprecation warning (DEP0044).
+  util['isArray'] = Array.isArray;
 }
 
 /**
