@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import type { Tensor } from '@tensorflow/tfjs-core';
 import * as tf from '@tensorflow/tfjs-core';
 import fc from 'fast-check';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -8,7 +7,7 @@ import { runPasses } from '../../src/engine/program/passes.ts';
 import type { Tensors } from '../../src/nn/module.ts';
 import { accumulate, emptyAccumulator } from '../../src/optim/accumulate.ts';
 import { clipByGlobalNorm, clipByValue, globalNorm } from '../../src/optim/clip.ts';
-import { allFinite, selectTree } from '../../src/optim/finite.ts';
+import { allFinite } from '../../src/optim/finite.ts';
 import { openTestEngine } from '../engine-setup.ts';
 
 interface ClipCase {
@@ -133,45 +132,6 @@ describe('gradients', () => {
         return runPasses(program).ops.length;
       };
       expect(count(true) - count(false)).toBe(1);
-    });
-  });
-
-  describe('selectTree', () => {
-    it.each(MODES)('takes one tree or the other, whole, %s', async (mode) => {
-      const a = { w: tf.tensor2d([[1, 2]]), slots: { step: tf.scalar(3, 'int32') } };
-      const b = { w: tf.tensor2d([[Number.NaN, 5]]), slots: { step: tf.scalar(9, 'int32') } };
-      const choose = capture('select', (flag: Tensor) => selectTree(tf.greater(flag, 0), a, b), { mode: 'eager' });
-      const chooseGiven = capture(
-        'select-given',
-        (flag: Tensor, x: typeof a, y: typeof a) => selectTree(tf.greater(flag, 0), x, y),
-        { mode },
-      );
-      for (const [number, expected] of [
-        [1, a],
-        [0, b],
-      ] as const) {
-        const flag = tf.scalar(number);
-        for (const result of [await chooseGiven(flag, a, b), await choose(flag)]) {
-          expect([...(await result.w.data())]).toEqual([...(await expected.w.data())]);
-          expect((await result.slots.step.data())[0]).toBe((await expected.slots.step.data())[0]);
-          expect(result.slots.step.dtype).toBe('int32');
-          tf.dispose(result as unknown as tf.TensorContainer);
-        }
-        flag.dispose();
-      }
-      chooseGiven.dispose();
-      tf.dispose([a, b] as unknown as tf.TensorContainer);
-    });
-
-    it('refuses trees that differ', () => {
-      const flag = tf.scalar(true, 'bool');
-      const [x, y, z] = [tf.tensor1d([1]), tf.tensor1d([1, 2]), tf.tensor1d([1], 'int32')];
-      expect(() => selectTree(flag, { x }, { x: y })).toThrow(/at x.*\[1\].*\[2\]/);
-      expect(() => selectTree(flag, { x }, { x: z })).toThrow(/int32/);
-      expect(() => selectTree<Record<string, Tensor>>(flag, { x }, { y: x })).toThrow(/nothing/);
-      expect(() => selectTree<Record<string, Tensor>>(flag, { x }, { x, y })).toThrow(/1 and 2 leaves/);
-      expect(selectTree(flag, { x }, { x }).x).toBe(x);
-      tf.dispose([flag, x, y, z]);
     });
   });
 
