@@ -3,14 +3,8 @@ import { bytesPerElement, dtypeName, sizeOf } from '../tensorflow/dtypes.ts';
 import { type GraphOutput, type Library, type Pointer, viewMemory } from '../tensorflow/library.ts';
 import type { OpDef } from '../tensorflow/op-defs.ts';
 import type { Status } from '../tensorflow/status.ts';
-import { ATTR, type Attr, nodeName, type Op, type Value } from './program.ts';
-
-/** Dimensions in the form the C API takes. */
-export function toDims(shape: readonly number[]): BigInt64Array {
-  const dims = new BigInt64Array(shape.length);
-  for (let i = 0; i < shape.length; i++) dims[i] = BigInt(shape[i]!);
-  return dims;
-}
+import { type AttributeSetters, setAttribute, toDims } from './attributes.ts';
+import { nodeName, type Op, type Value } from './program.ts';
 
 /** A TF_Tensor with a copy of `bytes`. The caller deletes it. */
 export function allocateTensor(c: Library, dtype: number, shape: readonly number[], bytes: Uint8Array): Pointer {
@@ -93,7 +87,8 @@ export class GraphBuilder {
     } else {
       for (const value of op.inputs) c.addInput(node, this.output(value));
     }
-    for (const attr of op.attrs) if (!counts.has(attr.name)) this.#setAttr(node, attr);
+    const setters = this.#settersOf(node);
+    for (const attr of op.attrs) if (!counts.has(attr.name)) setAttribute(setters, attr);
     this.#finish(op, node);
   }
 
@@ -133,36 +128,20 @@ export class GraphBuilder {
     this.#nodes.set(op, made);
   }
 
-  #setAttr(node: Pointer, { name, type, value }: Attr): void {
+  #settersOf(node: Pointer): AttributeSetters {
     const c = this.#c;
-    if (value === null || value === undefined) return;
-    switch (type) {
-      case ATTR.string: {
-        const bytes = Buffer.from(String(value));
+    return {
+      text: (name, value) => {
+        const bytes = Buffer.from(value);
         c.setString(node, name, bytes, bytes.length);
-        break;
-      }
-      case ATTR.int:
-        if (Array.isArray(value)) c.setIntList(node, name, toDims(value), value.length);
-        else c.setInt(node, name, value as number);
-        break;
-      case ATTR.float:
-        if (Array.isArray(value)) c.setFloatList(node, name, Float32Array.from(value), value.length);
-        else c.setFloat(node, name, value as number);
-        break;
-      case ATTR.bool:
-        c.setBool(node, name, value ? 1 : 0);
-        break;
-      case ATTR.type:
-        c.setType(node, name, value as number);
-        break;
-      case ATTR.shape: {
-        const shape = value as readonly number[];
-        c.setShape(node, name, toDims(shape), shape.length);
-        break;
-      }
-      default:
-        throw new AlambicError('ENGINE_ATTR', `attribute ${name} has the unknown type ${type}`);
-    }
+      },
+      int: (name, value) => c.setInt(node, name, value),
+      ints: (name, values) => c.setIntList(node, name, values, values.length),
+      float: (name, value) => c.setFloat(node, name, value),
+      floats: (name, values) => c.setFloatList(node, name, values, values.length),
+      bool: (name, value) => c.setBool(node, name, value),
+      type: (name, value) => c.setType(node, name, value),
+      shape: (name, dims) => c.setShape(node, name, dims, dims.length),
+    };
   }
 }

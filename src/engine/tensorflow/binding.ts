@@ -1,5 +1,6 @@
 import { AlambicError } from '../../errors.ts';
-import { allocateTensor, toDims } from '../program/graph-builder.ts';
+import { type AttributeSetters, setAttribute } from '../program/attributes.ts';
+import { allocateTensor } from '../program/graph-builder.ts';
 import type { LoweredFunction } from '../program/lower.ts';
 import { ATTR, type Attr, opOfNode, type Program, type Value } from '../program/program.ts';
 import type { Recorder } from '../program/recorder.ts';
@@ -209,7 +210,8 @@ export class TensorflowBinding {
         c.addOpInput(op, entry.handle, status.pointer);
         status.check(type, fail);
       }
-      for (const attr of attrs) this.#setOpAttr(op, attr);
+      const setters = this.#settersOf(op);
+      for (const attr of attrs) setAttribute(setters, attr);
       return this.#execute(op, type, outputs);
     } finally {
       c.deleteOp(op);
@@ -460,35 +462,20 @@ export class TensorflowBinding {
     }
   }
 
-  #setOpAttr(op: Pointer, { name, type, value }: Attr): void {
+  #settersOf(op: Pointer): AttributeSetters {
     const c = this.#c;
-    if (value === null || value === undefined) return;
-    switch (type) {
-      case ATTR.string:
-        c.setOpString(op, name, String(value), Buffer.byteLength(String(value)));
-        break;
-      case ATTR.int:
-        if (Array.isArray(value)) c.setOpIntList(op, name, toDims(value), value.length);
-        else c.setOpInt(op, name, value as number);
-        break;
-      case ATTR.float:
-        if (Array.isArray(value)) c.setOpFloatList(op, name, Float32Array.from(value), value.length);
-        else c.setOpFloat(op, name, value as number);
-        break;
-      case ATTR.bool:
-        c.setOpBool(op, name, value ? 1 : 0);
-        break;
-      case ATTR.type:
-        c.setOpType(op, name, value as number);
-        break;
-      case ATTR.shape: {
-        const shape = value as readonly number[];
-        c.setOpShape(op, name, toDims(shape), shape.length, this.#status.pointer);
+    return {
+      text: (name, value) => c.setOpString(op, name, value, Buffer.byteLength(value)),
+      int: (name, value) => c.setOpInt(op, name, value),
+      ints: (name, values) => c.setOpIntList(op, name, values, values.length),
+      float: (name, value) => c.setOpFloat(op, name, value),
+      floats: (name, values) => c.setOpFloatList(op, name, values, values.length),
+      bool: (name, value) => c.setOpBool(op, name, value),
+      type: (name, value) => c.setOpType(op, name, value),
+      shape: (name, dims) => {
+        c.setOpShape(op, name, dims, dims.length, this.#status.pointer);
         this.#status.check(name);
-        break;
-      }
-      default:
-        throw new AlambicError('ENGINE_ATTR', `attribute ${name} has the unknown type ${type}`);
-    }
+      },
+    };
   }
 }
