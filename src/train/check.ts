@@ -3,8 +3,8 @@ import { openEngine } from '../engine/engine.ts';
 import type { Mode } from '../nn/module.ts';
 import type { GroupRow, RunEvent } from '../plugin-host/contract.ts';
 import type { LoadedRecipe } from '../recipe/load.ts';
-import { planStage, prepareRun } from './prepare.ts';
-import { StageRunner } from './stage.ts';
+import { dryStage } from './dry-stage.ts';
+import { prepareRun } from './prepare.ts';
 
 /** One network of a recipe, as a dry run finds it. */
 export interface CheckedModel {
@@ -74,22 +74,8 @@ export async function checkRecipe(
   const prepared = await prepareRun(loaded, emit);
   try {
     const { data, models } = prepared;
-    const nothing = { params: {}, buffers: {} };
     const stages = recipe.stages.map((stage): CheckedStage => {
-      const plan = planStage(prepared, stage);
-      const runner = new StageRunner({
-        ...plan,
-        initial: nothing,
-        teachers: Object.fromEntries(
-          Object.entries(plan.teachers).map(([name, teacher]) => [name, { ...teacher, state: nothing }]),
-        ),
-        evaluate: undefined,
-        evaluationSplit: data.watched ?? 'dev',
-        emit,
-        save: async () => undefined,
-        signal: undefined,
-        resume: undefined,
-      });
+      const { plan, runner } = dryStage(prepared, stage, { emit });
       const { layout, updates, updatesPerEpoch } = runner;
       const rateAt = (step: number) => plan.optimizer.baseRate * plan.schedule.factor(step, updates, updatesPerEpoch);
       return {

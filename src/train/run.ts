@@ -10,6 +10,7 @@ import type { RecipeStage } from '../recipe/schema.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { CheckpointKeeper } from './checkpoint-keeper.ts';
 import { findLatestCheckpoint } from './checkpoint-search.ts';
+import { dryStage } from './dry-stage.ts';
 import { measure } from './evaluate.ts';
 import { Evaluation } from './evaluation.ts';
 import { disposeModel, fingerprint } from './fingerprint.ts';
@@ -184,6 +185,8 @@ class Run {
     );
     if (this.#folder.resumed) this.#summaries = await readStages(this.#folder.folder);
     if (ranks) this.#evaluation.checkMonitors();
+    // A mistake in the last stage must not cost the training of those before it.
+    for (const stage of recipe.stages) dryStage(this.#prepared, stage, { limitUpdates: this.#options.limitUpdates });
     for (const [index, stage] of recipe.stages.entries()) {
       const done = this.#summaries.find((summary) => summary.stage === stage.name);
       if (done !== undefined) {

@@ -21,8 +21,8 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** Starts or goes on with the run, and kills it `delay` ms after its first event; gives whether it ended by itself before. */
-function runFor(folder: string, delay: number): Promise<boolean> {
+/** Starts or goes on with the run, and kills it `delay` ms after so many checkpoints; gives whether it ended by itself before. */
+function runFor(folder: string, checkpoints: number, delay: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const started = existsSync(join(folder, 'run.json'));
     const child = spawn(process.execPath, ['--import', 'tsx', CHILD, folder, started ? 'resume' : 'new'], {
@@ -33,8 +33,10 @@ function runFor(folder: string, delay: number): Promise<boolean> {
     child.stderr.on('data', (text) => {
       errors += text;
     });
-    child.stdout.once('data', () => {
-      if (Number.isFinite(delay)) timer = setTimeout(() => child.kill('SIGKILL'), delay);
+    let left = checkpoints;
+    child.stdout.on('data', (text) => {
+      left -= String(text).split('checkpoint').length - 1;
+      if (left <= 0) timer ??= setTimeout(() => child.kill('SIGKILL'), delay);
     });
     child.on('error', reject);
     child.on('exit', (code, signal) => {
@@ -74,14 +76,18 @@ test(`killed ${KILLS} times, a run ends in the same bits as one that was left al
   await runRecipe(await loadText(), { folder: straight });
   const folder = join(root, 'killed');
   let killed = 0;
-  let random = 12345;
+  let state = 12345;
+  const random = () => {
+    state = (state * 1103515245 + 12345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
   for (let i = 0; i < KILLS; i++) {
-    random = (random * 1103515245 + 12345) % 2 ** 31;
-    // Most die while they train or save; some before they begin.
-    if (await runFor(folder, (random / 2 ** 31) ** 2 * 2500)) break;
+    // The run writes some 40 checkpoints; it dies within a step, a save, an evaluation, or before it has begun.
+    const checkpoints = Math.floor(random() * (60 / KILLS));
+    if (await runFor(folder, checkpoints, random() * (checkpoints === 0 ? 400 : 40))) break;
     killed++;
   }
-  expect(killed).toBeGreaterThan(2);
-  await runFor(folder, Number.POSITIVE_INFINITY);
+  expect(killed).toBeGreaterThanOrEqual(KILLS / 2);
+  await runFor(folder, Number.POSITIVE_INFINITY, 0);
   expect(await outcome(folder)).toEqual(await outcome(straight));
 }, 600_000);

@@ -12,10 +12,12 @@ const options = z.strictObject({
   unlabelled: z.boolean().default(false),
 });
 
+type Options = z.output<typeof options>;
+
 /** The stripes of the stage tests as a data set of recipes. */
 @injectable()
 class Stripes {
-  constructor(@inject(TOKEN.Options) private readonly options: z.output<typeof options>) {}
+  constructor(@inject(TOKEN.Options) private readonly options: Options) {}
 
   async open(): Promise<Source> {
     const { count, classes, unlabelled } = this.options;
