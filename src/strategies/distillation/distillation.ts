@@ -15,20 +15,13 @@ const Options = z.strictObject({
     .meta({ description: 'softens both distributions; the loss is scaled by its square' }),
   weight: z.number().min(0).default(1).meta({ description: 'weight of the distillation loss' }),
   teacher: z.string().optional().meta({ description: "one of the stage's teachers; not needed where there is one" }),
-  loss: useOf('loss')
-    .optional()
-    .meta({
-      description: 'a loss plugin between the logits of student and teacher, instead of T² KL(teacher ‖ student)',
-    }),
+  loss: useOf('loss').optional().meta({
+    description: 'a loss plugin between the logits of student and teacher, instead of T² KL(teacher ‖ student)',
+  }),
   start: z.number().min(0).max(1).default(0).meta({ description: 'share of the stage from which the loss counts' }),
-  stop: z
-    .number()
-    .min(0)
-    .max(1)
-    .default(1)
-    .meta({
-      description: 'share of the stage up to which the loss counts (early-stopped distillation, arXiv 1910.01348)',
-    }),
+  stop: z.number().min(0).max(1).default(1).meta({
+    description: 'share of the stage up to which the loss counts (early-stopped distillation, arXiv 1910.01348)',
+  }),
 });
 
 /**
