@@ -268,3 +268,22 @@ test('items without a label count for distillation only', async () => {
   // Most windows of 16 of 96 items hold none of the three labels: their cross-entropy is 0, their distillation loss is not.
   expect(summary.stages[1]!.history[1]!['train/distillation/kd']).toBeGreaterThan(0);
 });
+
+test('a teacher that has learned nothing is pointed out; the student itself is none', async () => {
+  const named = (name: string): [string, string] => [
+    'teachers: { teacher: teacher }',
+    `teachers: { teacher: ${name} }`,
+  ];
+  await expect(run(changed(named('student')))).rejects.toThrow('expected a teacher other than the student');
+  const own = changed([/epochs: 6/g, 'epochs: 1'], named('other'), [
+    'models:',
+    'models:\n  other: { use: cnn, widths: [4] }',
+  ]);
+  const { events } = await run(own, { limitUpdates: 1 });
+  expect(events.find((event) => event.type === 'warning')).toMatchObject({
+    code: 'TEACHER_UNTRAINED',
+    message: expect.stringContaining('no earlier stage trains "other"'),
+  });
+  const fine = await run(SHORT(), { limitUpdates: 1 });
+  expect(fine.events.filter(({ type }) => type === 'warning')).toEqual([]);
+});
