@@ -1,7 +1,7 @@
 import { cp, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createLoader } from '../../../src/data/loader.ts';
 import digits, { findPackage, readDigits } from '../../../src/data/sources/digits.ts';
 
@@ -24,7 +24,8 @@ describe('digits', () => {
   });
 
   it('is a source of 10,000 items with its classes', async () => {
-    process.env['ALAMBIC_CACHE_DIR'] ??= await mkdtemp(join(tmpdir(), 'alambic-cache-'));
+    vi.stubEnv('ALAMBIC_CACHE_DIR', await mkdtemp(join(tmpdir(), 'alambic-cache-')));
+    onTestFinished(() => void vi.unstubAllEnvs());
     const source = await new digits.implementation(process.cwd()).open();
     expect(source.items.length).toBe(10_000);
     expect(source.labels).toEqual(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
@@ -33,11 +34,9 @@ describe('digits', () => {
     expect(source.readSync?.(0)).toMatchObject({ height: 28, width: 28, channels: 1 });
 
     const loader = createLoader({ source, inputSize: [28, 28, 1], batchSize: 64, shuffle: true, seed: 1 });
-    const begin = performance.now();
     let items = 0;
     for await (const batch of loader.epoch(0)) items += batch.shape[0];
     expect(items).toBe(10_000);
-    expect(items / ((performance.now() - begin) / 1000)).toBeGreaterThan(10_000);
   });
 
   it('keeps the pixels in the cache and makes a damaged cache again', async () => {
