@@ -4,6 +4,7 @@ import { castFloat, valueAndGradients } from '../engine/kernels/index.ts';
 import { deriveKey, type Key, makeKey } from '../engine/random.ts';
 import { AlambicError, unknownName } from '../errors.ts';
 import type { Mode, ModelState, Module, Role, Tensors } from '../nn/module.ts';
+import { accumulate, emptyAccumulator } from '../optim/accumulate.ts';
 import { clipByGlobalNorm, clipByValue } from '../optim/clip.ts';
 import { updateEma } from '../optim/ema.ts';
 import { allFinite } from '../optim/finite.ts';
@@ -271,13 +272,7 @@ export function makeStep(definition: StepDefinition, last: boolean) {
 
     const one = tf.scalar(1, 'int32');
     const batches = tf.add(state.counters.batches, one);
-    const sums: Tensors = {};
-    for (const name of trainable) {
-      const gradient = gradients[name];
-      const before = definition.accumulates ? state.accumulator[name] : undefined;
-      if (gradient !== undefined) sums[name] = before === undefined ? gradient : tf.add(before, gradient);
-      else if (before !== undefined) sums[name] = before;
-    }
+    const sums = definition.accumulates ? accumulate(state.accumulator, gradients) : gradients;
 
     const report = (finite: Tensor, norm: Tensor) => tf.concat([tf.stack([loss, finite, norm]), terms]);
 
@@ -316,9 +311,7 @@ export function makeStep(definition: StepDefinition, last: boolean) {
       definition.ema === undefined
         ? state.ema
         : updateEma(state.ema, { params: studentOf(params), buffers: studentOf(buffers) }, definition.ema);
-    const accumulator = definition.accumulates
-      ? Object.fromEntries(trainable.map((name) => [name, tf.zerosLike(state.accumulator[name]!)]))
-      : state.accumulator;
+    const accumulator = definition.accumulates ? emptyAccumulator(state.accumulator) : state.accumulator;
     return {
       state: {
         params,
