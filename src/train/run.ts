@@ -226,16 +226,12 @@ class Run {
   async #runStage(stage: RecipeStage, stageIndex: number, checkpoint: Checkpoint | undefined): Promise<boolean> {
     const started = performance.now();
     const prepared = this.#prepared;
-    const { data, recipe } = prepared;
+    const { data } = prepared;
     const plan = planStage(prepared, stage, this.#options.limitUpdates);
     const initial = await this.#valuesOf(stage.initial ?? stage.model);
     const teachers: Record<string, StagePlan['teachers'][string] & { state: ModelState }> = {};
     const prints = new Map<string, string>();
     for (const [name, teacher] of Object.entries(plan.teachers)) {
-      if (!this.#models.has(teacher.name) && recipe.models[teacher.name]!.weights === undefined) {
-        const message = `teacher "${name}" of stage "${stage.name}" has learned nothing yet: no earlier stage trains "${teacher.name}", and it has no weights`;
-        await this.#emit({ type: 'warning', code: 'TEACHER_UNTRAINED', message });
-      }
       const state = await this.#valuesOf(teacher.name);
       prints.set(name, fingerprint(state));
       await this.#checkFloor(stage, name, teacher, state);

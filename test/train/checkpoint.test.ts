@@ -12,7 +12,7 @@ import { readCheckpoint, readCheckpointSummary, writeCheckpoint } from '../../sr
 import { findLatestCheckpoint, listCheckpoints } from '../../src/train/checkpoint-search.ts';
 import type { FileSystem } from '../../src/train/file-errors.ts';
 import { cleanLeftovers } from '../../src/train/leftovers.ts';
-import { identityToText, thisProcess } from '../../src/train/process-identity.ts';
+import { identityToText, thisProcess } from '../../src/process-identity.ts';
 import { contentOf } from './checkpoint-writer.ts';
 
 let run: string;

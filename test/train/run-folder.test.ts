@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FileSystem } from '../../src/train/file-errors.ts';
-import { thisProcess } from '../../src/train/process-identity.ts';
+import { thisProcess } from '../../src/process-identity.ts';
 import { openRunFolder } from '../../src/train/run-folder.ts';
 import { acquireRunLock } from '../../src/train/run-lock.ts';
 
