@@ -142,7 +142,7 @@ async function readPixels(source: Source, splits: Splits, options: DataCheckOpti
       code: 'DATA_UNREADABLE',
       level: 'warning',
       message: `${unreadable.length} of ${chosen.length} images cannot be read: ${list(unreadable.sort())}`,
-      hint: 'Repair or remove them, or let the run go on without them (`unreadable: skip`).',
+      hint: 'Repair or remove them, or let the run go on without them (`data: { loader: { onUnreadable: skip } }`).',
     });
   }
   if (read > 0 && high <= 1) {

@@ -87,7 +87,7 @@ export async function decodeImage(
   } catch (error) {
     if (error instanceof AlambicError) throw error;
     throw new AlambicError('DATA_UNREADABLE', `expected a readable image, got ${(error as Error).message}: ${id}`, {
-      hint: 'Repair or remove the file, or let the run go on without it (`unreadable: skip`).',
+      hint: 'Repair or remove the file, or let the run go on without it (`data: { loader: { onUnreadable: skip } }`).',
       at: id,
       cause: error,
     });

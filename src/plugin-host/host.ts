@@ -167,14 +167,14 @@ export class PluginHost {
       if (typeof input !== 'string' && (typeof input !== 'object' || input === null || Array.isArray(input))) {
         return report(
           [],
-          `expected the name of a ${kind} or a map with \`use\`, got ${JSON.stringify(input) ?? 'nothing'}`,
+          `expected the name of ${withArticle(kind)} or a map with \`use\`, got ${JSON.stringify(input) ?? 'nothing'}`,
         );
       }
       const { use, ...options } = typeof input === 'string' ? { use: input } : (input as Record<string, unknown>);
       if (typeof use !== 'string') {
         return report(
           [],
-          `missing key "use": expected the name of a ${kind}`,
+          `missing key "use": expected the name of ${withArticle(kind)}`,
           `Known: ${this.#names(kind).join(', ')}.`,
         );
       }
@@ -262,4 +262,8 @@ function constructionError(error: unknown, plugin: string): AlambicError {
     plugin,
     cause: error,
   });
+}
+
+function withArticle(kind: PluginKind): string {
+  return `${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}`;
 }
