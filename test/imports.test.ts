@@ -7,7 +7,7 @@ const src = fileURLToPath(new URL('../src', import.meta.url));
 
 /** From the ground up; a file imports only from its own layer or from layers before it (docs/architecture.md). */
 const LAYERS = [
-  ['errors.ts', 'tree.ts'],
+  ['errors.ts', 'tree.ts', 'process-identity.ts'],
   ['formats'],
   ['engine'],
   // The plugin contract: every plugin, built in or not, imports it.

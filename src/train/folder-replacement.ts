@@ -1,6 +1,6 @@
 import { basename, dirname } from 'node:path';
-import { errnoOf, explainWriteError, type FileSystem } from './file-errors.ts';
 import { identityToText, thisProcess } from '../process-identity.ts';
+import { errnoOf, explainWriteError, type FileSystem } from './file-errors.ts';
 
 /**
  * Makes a folder, or replaces one, so that a kill, a crash or a full disk at any instant leaves the old one or the new one, whole.

@@ -1,8 +1,8 @@
 import nodeFs from 'node:fs/promises';
 import { join } from 'node:path';
+import { identityFromText, isAlive, type ProcessIdentity } from '../process-identity.ts';
 import { errnoOf, type FileSystem } from './file-errors.ts';
 import { statOrUndefined, syncFolder } from './folder-replacement.ts';
-import { identityFromText, isAlive, type ProcessIdentity } from '../process-identity.ts';
 
 /** Age at which a leftover of another machine, whose processes cannot be asked, counts as dead. */
 const FOREIGN_LEFTOVER_MS = 3_600_000;

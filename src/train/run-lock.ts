@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import nodeFs from 'node:fs/promises';
 import { AlambicError } from '../errors.ts';
+import { isAlive, type ProcessIdentity, thisProcess } from '../process-identity.ts';
 import { errnoOf, type FileSystem } from './file-errors.ts';
 import { statOrUndefined } from './folder-replacement.ts';
-import { isAlive, type ProcessIdentity, thisProcess } from '../process-identity.ts';
 
 /** How often a living run touches its lock. */
 const HEARTBEAT_MS = 30_000;

@@ -8,11 +8,11 @@ import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { tensorData } from '../../src/formats/tensor-data.ts';
+import { identityToText, thisProcess } from '../../src/process-identity.ts';
 import { readCheckpoint, readCheckpointSummary, writeCheckpoint } from '../../src/train/checkpoint.ts';
 import { findLatestCheckpoint, listCheckpoints } from '../../src/train/checkpoint-search.ts';
 import type { FileSystem } from '../../src/train/file-errors.ts';
 import { cleanLeftovers } from '../../src/train/leftovers.ts';
-import { identityToText, thisProcess } from '../../src/process-identity.ts';
 import { contentOf } from './checkpoint-writer.ts';
 
 let run: string;

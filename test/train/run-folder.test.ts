@@ -3,8 +3,8 @@ import nodeFs, { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FileSystem } from '../../src/train/file-errors.ts';
 import { thisProcess } from '../../src/process-identity.ts';
+import type { FileSystem } from '../../src/train/file-errors.ts';
 import { openRunFolder } from '../../src/train/run-folder.ts';
 import { acquireRunLock } from '../../src/train/run-lock.ts';
 

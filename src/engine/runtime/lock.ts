@@ -1,16 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AlambicError } from '../../errors.ts';
+import { isAlive, type ProcessIdentity, thisProcess } from '../../process-identity.ts';
 
 /** Who holds a lock. */
-interface Holder {
-  readonly pid: number;
-  readonly host: string;
-  /** Start of the process in clock ticks since boot, against a pid that is used again; undefined where the system does not tell. */
-  readonly start: string | undefined;
+interface Holder extends ProcessIdentity {
   /** Tells two holds of one process apart. */
   readonly token: string;
 }
@@ -41,7 +37,7 @@ export async function withLock<T>(
   options: LockOptions = {},
 ): Promise<T | undefined> {
   const path = join(folder, 'install.lock');
-  const self: Holder = { pid: process.pid, host: hostname(), start: startOf(process.pid), token: randomUUID() };
+  const self: Holder = { ...thisProcess(), token: randomUUID() };
   makeFolder(folder);
   const end = Date.now() + (options.timeout ?? 3_600_000);
   for (let told = false; !acquire(path, self); ) {
@@ -52,10 +48,13 @@ export async function withLock<T>(
     }
     if (!told && holder !== undefined) {
       told = true;
-      options.onWait?.(`process ${holder.pid}${holder.host === self.host ? '' : ` on ${holder.host}`}`);
+      options.onWait?.(`process ${holder.pid}${holder.host === self.host ? '' : ' of another machine'}`);
     }
     if (Date.now() >= end) {
-      const who = holder === undefined ? 'somebody' : `process ${holder.pid} on ${holder.host}`;
+      const who =
+        holder === undefined
+          ? 'somebody'
+          : `process ${holder.pid}${holder.host === self.host ? '' : ' of another machine'}`;
       throw new AlambicError('RUNTIME_LOCKED', `expected to get the lock ${path}, which ${who} still holds`, {
         hint: 'Wait until that installation ends, or end it. If no alambic is running, delete the file.',
       });
@@ -127,21 +126,15 @@ function readHolder(path: string): Holder | undefined {
     return JSON.parse(readFileSync(path, 'utf8')) as Holder;
   } catch {
     // Gone meanwhile, or damaged by a crash of the machine: the latter is known by its age.
-    return ageOf(path) > SILENCE ? { pid: 0, host: hostname(), start: undefined, token: '' } : undefined;
+    return ageOf(path) > SILENCE ? { ...thisProcess(), pid: 0, token: '' } : undefined;
   }
 }
 
-function isDead(path: string, { pid, host, start }: Holder): boolean {
-  if (host !== hostname()) return ageOf(path) > SILENCE;
-  if (pid === 0) return true;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    // EPERM: it lives and belongs to somebody else.
-    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return true;
-  }
-  const now = startOf(pid);
-  return start !== undefined && now !== undefined && now !== start;
+function isDead(path: string, holder: Holder): boolean {
+  if (holder.pid === 0) return true;
+  const alive = isAlive(holder);
+  // A process of another machine cannot be asked: it is dead when its lock has not been touched for long.
+  return alive === undefined ? ageOf(path) > SILENCE : !alive;
 }
 
 /** Takes a dead lock away; if a living one came in between, puts that back. */
@@ -177,15 +170,4 @@ function touch(path: string): void {
 function ageOf(path: string): number {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? 0 : Date.now() - stat.mtimeMs;
-}
-
-/** The 22nd field of /proc/<pid>/stat; the second may hold spaces and brackets, so it is counted from the last bracket. */
-function startOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
-  } catch {
-    // No /proc (macOS), or the process has just ended.
-    return undefined;
-  }
 }

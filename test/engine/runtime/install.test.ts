@@ -9,7 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -22,6 +22,7 @@ import {
   type Progress,
   removeRuntime,
 } from '../../../src/engine/runtime/index.ts';
+import { thisProcess } from '../../../src/process-identity.ts';
 import { type IndexServer, type ServerOptions, startIndex } from './index-server.ts';
 import { CC, FRAMEWORK, fakeBundle, fakeContext, fakeLibrary, fakeWheel, makeZip } from './wheel.ts';
 
@@ -449,8 +450,8 @@ test('a lock of a process that is gone, or whose number another one has now, is 
   const pid = gone.pid!;
   await new Promise((resolve) => gone.once('close', resolve));
   for (const holder of [
-    { pid, host: hostname(), start: '1', token: 'dead' },
-    { pid: process.pid, host: hostname(), start: '1', token: 'reused' },
+    { ...thisProcess(), pid, start: '1', token: 'dead' },
+    { ...thisProcess(), start: '1', token: 'reused' },
   ]) {
     mkdirSync(base(), { recursive: true });
     writeFileSync(join(base(), 'install.lock'), JSON.stringify(holder));
