@@ -31,6 +31,15 @@ export class Supervised implements Strategy {
   }
 
   check(build: BuildView): void {
+    if (build.labels.length < 2) {
+      throw new AlambicError(
+        'PRECONDITION',
+        `supervised needs at least 2 classes, the data has ${build.labels.length}`,
+        {
+          hint: 'A picture folder has one folder for each class; check that `folder` names the one above them.',
+        },
+      );
+    }
     const classes = build.student.outputShape[1];
     if (build.student.outputShape.length !== 2 || classes !== build.labels.length) {
       throw new AlambicError(

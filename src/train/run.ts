@@ -124,6 +124,14 @@ class Run {
         work: recipe.stages.map((stage) => this.#workOf(stage)),
         resumed: this.#folder.resumed,
       });
+      if (this.#folder.recipeChanged) {
+        await this.#emit({
+          type: 'warning',
+          code: 'RECIPE_CHANGED',
+          message:
+            'this recipe is not the one the run began with (kept as recipe.until-….yaml): finished stages keep their results, the others go on with the new settings',
+        });
+      }
       this.#evaluation = new Evaluation(this.#prepared, this.#options.limitUpdates !== undefined);
       const interrupted = await this.#runStages();
       const summary = await this.#saveResult(!interrupted);

@@ -73,6 +73,7 @@ export class StageRunner {
         interrupted = await this.#runEpoch();
       const { history, update } = this.#point;
       if (!interrupted) {
+        this.#checkLearned();
         await input.emit({
           type: 'stage-end',
           stage: input.name,
@@ -278,6 +279,15 @@ export class StageRunner {
     const known = ['total', 'skipped', ...this.#blueprint.terms.map((term) => term.name)].map((key) => `train/${key}`);
     if (!known.includes(earlyStop.monitor))
       throw unknownName('UNKNOWN_METRIC', 'metric for `patience`', earlyStop.monitor, known);
+  }
+
+  /** A stage whose every update was left out has learned nothing, however its metrics look. */
+  #checkLearned(): void {
+    const { update } = this.#point;
+    if (update === 0 || this.#state!.counters.updates.dataSync()[0]! > 0) return;
+    throw new AlambicError('NOT_FINITE', `stage "${this.input.name}": none of its ${update} updates was finite`, {
+      hint: 'A loss or a gradient is NaN or infinite from the start: look at the losses in the log; `--engine eager` helps to find the op.',
+    });
   }
 
   #notFinite(losses: Readonly<Record<string, number>>): AlambicError {

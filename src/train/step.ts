@@ -155,8 +155,16 @@ function shareOfMean(name: string, term: Term, batch: BatchView, items: Tensor, 
 export function collectTerms(strategies: readonly NamedStrategy[], context: StepContext): Map<string, Term> {
   const terms = new Map<string, Term>();
   for (const { name, strategy } of strategies) {
-    for (const [term, value] of Object.entries(strategy.terms?.(context.viewFor(name)) ?? {}))
+    for (const [term, value] of Object.entries(strategy.terms?.(context.viewFor(name)) ?? {})) {
+      if (!(value?.loss instanceof tf.Tensor)) {
+        const got = value === undefined || value === null ? String(value) : `a loss of type ${typeof value.loss}`;
+        throw new AlambicError('TERM_SHAPE', `term "${name}/${term}" must be { loss: tensor }, got ${got}`, {
+          hint: 'Return the tensor from terms(), and from call() of a loss.',
+          plugin: name,
+        });
+      }
       terms.set(`${name}/${term}`, value);
+    }
   }
   if (terms.size === 0) {
     throw new AlambicError('NO_TERMS', 'no strategy of the stage gives a loss', {

@@ -96,6 +96,17 @@ describe('stopping and going on', () => {
   });
 });
 
+test('going on under another recipe is said', async () => {
+  const folder = newFolder();
+  await run(SHORT(), { folder });
+  const same = await run(SHORT(), { folder, resume: true });
+  const other = await run(changed([/epochs: 6/g, 'epochs: 2']), { folder, resume: true });
+  const codes = ({ events }: { events: RunEvent[] }) =>
+    events.flatMap((event) => (event.type === 'warning' ? [event.code] : []));
+  expect(codes(same)).not.toContain('RECIPE_CHANGED');
+  expect(codes(other)).toContain('RECIPE_CHANGED');
+});
+
 describe('no run leaves tensors behind', () => {
   test('whether it ends or fails', async () => {
     await run(SHORT());

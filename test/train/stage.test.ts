@@ -245,6 +245,32 @@ describe('a loss that is not finite', () => {
     expect(Number.isFinite(history[0]!['train/total'])).toBe(true);
   });
 
+  test('at every update of a short stage is an error too, not a result', async () => {
+    const { runner, initial } = setUpStage({ strategies: exploding(() => true), limitUpdates: 2 });
+    await expect(runner.run()).rejects.toMatchObject({
+      code: 'NOT_FINITE',
+      message: 'stage "stage": none of its 2 updates was finite',
+    });
+    disposeModel(initial);
+  });
+
+  test('a term without a tensor is an error that names it', () => {
+    const terms = () => ({ nothing: { loss: undefined as unknown as tf.Tensor } });
+    expect(() => setUpStage({ strategies: [named('mine', { terms })] })).toThrowError(
+      expect.objectContaining({
+        code: 'TERM_SHAPE',
+        message: expect.stringContaining('"mine/nothing"'),
+        plugin: 'mine',
+      }),
+    );
+  });
+
+  test('one class is nothing to learn', () => {
+    expect(() => setUpStage({ source: stripeSource(8, { classes: 1 }), net: new SmallNet([8, 8, 1], 1) })).toThrowError(
+      expect.objectContaining({ code: 'PRECONDITION', message: expect.stringContaining('at least 2 classes') }),
+    );
+  });
+
   test('ten times in a row ends the stage; what was saved stays, and no tensor is left behind', async () => {
     const before = engine().tensorCount();
     const { runner, trace, initial } = setUpStage({
