@@ -9,7 +9,7 @@ import {
   writeSafetensors,
 } from '../formats/safetensors.ts';
 import { elementCount, tensorData, toFloat32 } from '../formats/tensor-data.ts';
-import { fromTorchLayout, torchShape, toTorchLayout } from '../nn/layout.ts';
+import { fromTorchLayout, torchCounters, torchShape, toTorchLayout } from '../nn/layout.ts';
 import type { ModelDescription, Preprocessing, Role, Shape } from '../nn/module.ts';
 import type { Use } from '../plugin-host/use.ts';
 import { errnoOf, type FileSystem } from './file-errors.ts';
@@ -178,10 +178,9 @@ function encodeArrays(description: ModelDescription, arrays: ModelArrays): Tenso
       );
     const torch = role === undefined ? { shape, data: values } : toTorchLayout({ shape, role }, values);
     tensors.push([name, tensorData(torch.data, torch.shape)]);
-    // torch counts the batches of each BatchNorm; strict loaders look for the name, and the number is used by none of ours.
-    if (name.endsWith('.running_mean'))
-      tensors.push([name.replace(/running_mean$/, 'num_batches_tracked'), tensorData(BigInt64Array.of(0n), [])]);
   }
+  // torch counts the batches of each BatchNorm; strict loaders look for the name, and the number is used by none of ours.
+  for (const name of torchCounters(description.buffers)) tensors.push([name, tensorData(BigInt64Array.of(0n), [])]);
   return Object.fromEntries(tensors);
 }
 
